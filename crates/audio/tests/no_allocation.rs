@@ -203,7 +203,6 @@ fn outputs_of_a_card_do_not_allocate_while_they_change() {
             let shape = BandShape::Peaking(gain);
             let band = Band { shape, frequency: "1000".parse().unwrap(), q: 1.0 };
             control.change(|it| it.equalizer = Equalizer::new(48_000, &[band]).unwrap());
-            control.change(|it| it.volume = gain);
             control.change(|it| it.delay = Span::from_millis(i64::from(change)));
             control.change(|it| it.limiter = (change % 2 == 0).then_some(gain));
             if engine.is_finished() {

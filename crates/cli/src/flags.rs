@@ -574,9 +574,9 @@ pub(crate) struct Devices {
 #[derive(Debug, Args)]
 #[command(after_help = help::DOCTOR)]
 pub(crate) struct Doctor {
-    /// Latency to check for; auto counts as 5ms
-    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = latency)]
-    pub(crate) latency: LatencyRule,
+    /// Latency to check for [default: that of the building, or 5ms]
+    #[arg(long, value_name = "TIME", value_parser = latency)]
+    pub(crate) latency: Option<LatencyRule>,
     /// Packet time
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     pub(crate) ptime: Span,

@@ -54,6 +54,22 @@ impl Gain {
         self.0
     }
 
+    /// Bits for an atomic, as [`Gain::from_bits`] takes them.
+    pub const fn to_bits(self) -> u32 {
+        self.0.to_bits()
+    }
+
+    /// Gain of [`Gain::to_bits`].
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(f32::from_bits(bits))
+    }
+
+    /// The greater gain.
+    #[must_use]
+    pub const fn max(self, other: Self) -> Self {
+        if self.0 >= other.0 { self } else { other }
+    }
+
     /// Gain at `share` (0 to 1) of the way to `other`, linear in amplitude; exact at both ends.
     #[must_use]
     pub fn towards(self, other: Self, share: f32) -> Self {

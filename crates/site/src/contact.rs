@@ -39,6 +39,8 @@ pub enum ContactAction {
     Page,
     /// This message or file, once per closure.
     Play(String),
+    /// This message or file, again and again while the contact is closed.
+    Repeat(String),
 }
 
 /// `[contact.NAME]`
@@ -52,6 +54,8 @@ pub(crate) struct ContactTable {
     #[serde(default)]
     page: bool,
     play: Option<String>,
+    #[serde(default)]
+    repeat: bool,
     to: Vec<String>,
     station: Option<String>,
 }
@@ -72,10 +76,11 @@ impl Contact {
 
     fn read(path: &Path, file: LocalFile) -> Result<Vec<Self>, LocalError> {
         let read = |(name, table): (String, ContactTable)| {
-            let ContactTable { chip, line, active_low, page, play, to, station } = table;
-            let action = match (page, play) {
-                (true, None) => ContactAction::Page,
-                (false, Some(recording)) => ContactAction::Play(recording),
+            let ContactTable { chip, line, active_low, page, play, repeat, to, station } = table;
+            let action = match (page, play, repeat) {
+                (true, None, false) => ContactAction::Page,
+                (false, Some(recording), false) => ContactAction::Play(recording),
+                (false, Some(recording), true) => ContactAction::Repeat(recording),
                 _ => {
                     let (path, write) =
                         (path.to_owned(), "either play = \"MESSAGE\" or page = true");
@@ -103,7 +108,7 @@ impl Contact {
             return Some(format!("the building file has no station {name}"));
         }
         match &self.action {
-            ContactAction::Play(name)
+            ContactAction::Play(name) | ContactAction::Repeat(name)
                 if !site.messages.contains_key(name) && !Path::new(name).exists() =>
             {
                 Some(format!("the building file has no message {name}"))
@@ -149,6 +154,8 @@ mod tests {
             station: None,
         };
         assert_eq!(contacts.unwrap(), [bell, desk]);
+        let alarm = "[contact.alarm]\nchip = \"gpiochip0\"\nline = 1\nplay = \"fire\"\nrepeat = true\nto = [\"all\"]\n";
+        assert_eq!(read(alarm).unwrap()[0].action, ContactAction::Repeat("fire".into()));
     }
 
     #[test]
@@ -156,6 +163,7 @@ mod tests {
         for (value, expected) in [
             ("to = [\"hall\"]", "play"),
             ("page = true\nplay = \"fire\"\nto = [\"hall\"]", "play"),
+            ("page = true\nrepeat = true\nto = [\"hall\"]", "play"),
             ("page = true\nto = []", "to"),
         ] {
             let text = format!("[contact.bell]\nchip = \"gpiochip0\"\nline = 1\n{value}\n");

@@ -140,13 +140,15 @@ pub struct Zone {
     pub channels: Vec<u16>,
     /// Whether each channel plays (left + right) ÷ 2.
     pub mono: bool,
-    /// Volume at the start.
+    /// Volume of the program at the start.
     pub volume: Gain,
     /// Minimum volume.
     pub min_volume: Gain,
     /// Maximum volume.
     pub max_volume: Gain,
-    /// Minimum volume during an emergency, also of a muted zone.
+    /// Volume of announcements, independent of [`Zone::volume`].
+    pub page_volume: Gain,
+    /// Minimum volume of emergencies, also in a muted zone.
     pub emergency_volume: Gain,
     /// Whether `max-volume` is that minimum, because the file has no `emergency-volume`.
     pub limits_emergencies: bool,

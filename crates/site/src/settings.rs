@@ -7,6 +7,7 @@ use tautline_audio::OutputSettings;
 use tautline_dsp::equalizer::{Band, BandShape, Equalizer};
 use tautline_dsp::gain::Gain;
 use tautline_dsp::signal::Frequency;
+use tautline_engine::plan::zone::ZoneVolumes;
 use tautline_proto::text::parse_span;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
@@ -53,6 +54,7 @@ pub(crate) fn delay(text: &str) -> Option<Span> {
     let metres = metres.and_then(|metres| metres.parse::<f64>().ok());
     let span = match metres {
         Some(metres) => Span::from_nanos((metres / SPEED_OF_SOUND * 1e9).round() as i64),
+        None if text == "0" => Span::ZERO,
         None => parse_span(text).ok()?,
     };
     DELAYS.contains(&span).then_some(span)
@@ -102,6 +104,26 @@ fn band(text: &str) -> Option<Band> {
     words.next().is_none().then_some(Band { shape, frequency, q })
 }
 
+/// Volumes that a user may set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct VolumeLimits {
+    pub(crate) min: Gain,
+    pub(crate) max: Gain,
+}
+
+impl VolumeLimits {
+    pub(crate) fn contain(&self, volume: Gain) -> bool {
+        (self.min.factor()..=self.max.factor()).contains(&volume.factor())
+    }
+
+    fn parse(self, zone: &str, text: &str) -> Result<Gain, ZoneRefused> {
+        let volume: Gain = text.parse().map_err(|error| ZoneRefused::Value(format!("{error}")))?;
+        let Self { min, max } = self;
+        let refused = || ZoneRefused::Limits { zone: zone.to_owned(), volume, min, max };
+        if self.contain(volume) { Ok(volume) } else { Err(refused()) }
+    }
+}
+
 fn bands_text(bands: &[Band]) -> String {
     let text = |Band { shape, frequency, q }: &Band| {
         let hertz = f64::from(frequency.as_millihertz()) / 1000.0;
@@ -124,11 +146,16 @@ fn bands_text(bands: &[Band]) -> String {
 impl Zone {
     /// Applies the valid values of a change. Returns why the others are refused.
     pub(crate) fn change(&mut self, site: &Site, change: &ZoneChange) -> Vec<ZoneRefused> {
-        let ZoneChange { zone, volume, muted, delay, equalizer, limiter, source, .. } = change;
+        let ZoneChange { zone, muted, delay, equalizer, limiter, source, .. } = change;
         let mut refused = Vec::new();
         let mut set = |value: Result<(), ZoneRefused>| refused.extend(value.err());
-        if let Some(volume) = volume {
-            set(self.set_volume(zone, volume));
+        if let Some(volume) = &change.volume {
+            let set_to = self.limits().parse(zone, volume).map(|volume| self.volume = volume);
+            set(set_to);
+        }
+        if let Some(volume) = &change.page_volume {
+            let of_file = site.zones.get(zone).unwrap_or(self).page_limits();
+            set(of_file.parse(zone, volume).map(|volume| self.page_volume = volume));
         }
         if let Some(text) = delay {
             let delay = parse_delay(text).map(|delay| self.delay = delay);
@@ -163,20 +190,24 @@ impl Zone {
         zone
     }
 
-    fn set_volume(&mut self, name: &str, text: &str) -> Result<(), ZoneRefused> {
-        let volume: Gain = text.parse().map_err(|error| ZoneRefused::Value(format!("{error}")))?;
-        let (min, max) = (self.min_volume, self.max_volume);
-        if !(min.factor()..=max.factor()).contains(&volume.factor()) {
-            return Err(ZoneRefused::Limits { zone: name.to_owned(), volume, min, max });
-        }
-        self.volume = volume;
-        Ok(())
+    /// Limits of the volume.
+    pub(crate) const fn limits(&self) -> VolumeLimits {
+        VolumeLimits { min: self.min_volume, max: self.max_volume }
+    }
+
+    /// Limits of the volume of announcements: the value of the file may be outside those of the
+    /// volume. This zone is that of the file.
+    pub(crate) fn page_limits(&self) -> VolumeLimits {
+        let (min, max, page) = (self.min_volume, self.max_volume, self.page_volume);
+        let min = if page.factor() < min.factor() { page } else { min };
+        VolumeLimits { min, max: max.max(page) }
     }
 
     /// Writes its settings to its state.
     pub(crate) fn show(&self, state: &mut ZoneState) {
         state.source.clone_from(&self.source);
         state.volume = self.volume.to_string();
+        state.page_volume = self.page_volume.to_string();
         state.muted = self.mute;
         state.delay = self.delay.to_string();
         state.equalizer = bands_text(&self.equalizer);
@@ -195,11 +226,18 @@ impl Zone {
         OutputSettings {
             // The bands were checked at the rate.
             equalizer: Equalizer::new(rate.hertz(), &self.equalizer).unwrap_or_default(),
-            volume: self.volume,
-            muted: self.mute,
-            emergency_volume: self.emergency_volume,
             delay: self.delay,
             limiter: self.limiter,
+        }
+    }
+
+    /// Volumes of its engine. A mute leaves emergencies.
+    pub(crate) fn volumes(&self) -> ZoneVolumes {
+        let unless_muted = |volume| if self.mute { Gain::SILENCE } else { volume };
+        ZoneVolumes {
+            program: unless_muted(self.volume),
+            announcement: unless_muted(self.page_volume),
+            emergency: self.emergency_volume.max(self.page_volume),
         }
     }
 }
@@ -232,7 +270,10 @@ mod tests {
     fn delay_is_a_time_or_a_distance() {
         assert_eq!(parse_delay("12ms"), Ok(Span::from_millis(12)));
         assert_eq!(parse_delay("34.32m"), Ok(Span::from_millis(100)));
-        for text in ["-1ms", "1.1s", "400m", "far"] {
+        for text in ["0", "0ms", "0s", "0m"] {
+            assert_eq!(parse_delay(text), Ok(Span::ZERO), "{text}");
+        }
+        for text in ["-1ms", "1", "1.1s", "400m", "far"] {
             assert!(parse_delay(text).is_err(), "{text}");
         }
     }

@@ -140,9 +140,6 @@ fn output_of_a_zone_has_its_values() {
     let gym = &site.unwrap().zones["gym"];
     let settings = OutputSettings {
         equalizer: Equalizer::new(48_000, &gym.equalizer).unwrap(),
-        volume: gain("-6dB"),
-        muted: true,
-        emergency_volume: gain("-3dB"),
         delay: Span::from_millis(100),
         limiter: Some(gain("-3.5dB")),
     };
@@ -151,6 +148,40 @@ fn output_of_a_zone_has_its_values() {
         crate::card::config(gym, Rate::HZ_48000),
         OutputConfig { channels: vec![0, 1], mono: false, settings }
     );
+}
+
+#[test]
+fn mute_leaves_only_emergencies() {
+    let of = |values: &str| {
+        let file = VALID.replace("max-volume", &format!("{values}\nmax-volume"));
+        let volumes = Site::check(file.as_bytes()).unwrap().zones["gym"].volumes();
+        [volumes.program, volumes.announcement, volumes.emergency].map(|it| it.to_string())
+    };
+    assert_eq!(of(""), ["-6dB", "-3dB", "-3dB"], "max-volume is below 0 dB");
+    assert_eq!(of("page-volume = \"-9dB\""), ["-6dB", "-9dB", "-3dB"]);
+    assert_eq!(of("page-volume = \"2dB\""), ["-6dB", "2dB", "2dB"], "it may be above");
+    assert_eq!(of("mute = true\nemergency-volume = \"1dB\""), ["-inf", "-inf", "1dB"]);
+}
+
+#[test]
+fn volume_of_announcements_has_limits_at_run_time() {
+    let refused = |file: &str, page: &str| {
+        let values = format!("min-volume = \"-40dB\"\n{file}\nmax-volume");
+        let site = Site::check(VALID.replace("max-volume", &values).as_bytes()).unwrap();
+        let (zone, page_volume) = ("gym".to_owned(), Some(page.to_owned()));
+        let change = ZoneChange { zone, page_volume, ..ZoneChange::default() };
+        let mut zone = site.zones["gym"].clone();
+        let refused = zone.change(&site, &change);
+        assert_eq!(refused.is_empty(), zone.page_volume == gain(page));
+        !refused.is_empty()
+    };
+    assert_eq!(
+        ["-2dB", "-3dB", "-40dB", "-41dB"].map(|it| refused("", it)),
+        [true, false, false, true]
+    );
+    let [louder, softer] = ["page-volume = \"3dB\"", "page-volume = \"-50dB\""];
+    assert_eq!(["3dB", "4dB"].map(|it| refused(louder, it)), [false, true]);
+    assert_eq!(["-50dB", "-51dB"].map(|it| refused(softer, it)), [false, true]);
 }
 
 #[test]

@@ -153,6 +153,8 @@ pub struct ZoneState {
     pub source: Option<String>,
     /// Volume, such as `-6dB`.
     pub volume: String,
+    /// Volume of announcements, such as `0dB`.
+    pub page_volume: String,
     /// Whether it is muted.
     pub muted: bool,
     /// Delay after the presentation time, such as `12ms`.
@@ -262,6 +264,9 @@ pub struct ZoneChange {
     /// Volume, such as `-6dB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
+    /// Volume of announcements, such as `0dB`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_volume: Option<String>,
     /// Whether the zone is muted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub muted: Option<bool>,
@@ -289,10 +294,21 @@ pub struct ZoneChange {
 impl ZoneChange {
     /// Adds a later change of the same zone, without its time and what it stops.
     pub fn merge(&mut self, later: &Self) {
-        let Self { zone, volume, muted, delay, equalizer, limiter, source, at_ns: _, stop: _ } =
-            later.clone();
+        let Self {
+            zone,
+            volume,
+            page_volume,
+            muted,
+            delay,
+            equalizer,
+            limiter,
+            source,
+            at_ns: _,
+            stop: _,
+        } = later.clone();
         self.zone = zone;
         self.volume = volume.or(self.volume.take());
+        self.page_volume = page_volume.or(self.page_volume.take());
         self.muted = muted.or(self.muted);
         self.delay = delay.or(self.delay.take());
         self.equalizer = equalizer.or(self.equalizer.take());

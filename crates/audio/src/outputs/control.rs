@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -13,12 +13,6 @@ use try_lock::TryLock;
 pub struct OutputSettings {
     /// Bands, for the card's rate.
     pub equalizer: Equalizer,
-    /// Volume.
-    pub volume: Gain,
-    /// Silence, independent of the volume.
-    pub muted: bool,
-    /// Minimum volume during an emergency, also of a muted output.
-    pub emergency_volume: Gain,
     /// Delay after the engine's presentation time, to the nearest frame. Clamped to 0 to
     /// [`MAX_OUTPUT_DELAY`](crate::MAX_OUTPUT_DELAY).
     pub delay: Span,
@@ -28,14 +22,7 @@ pub struct OutputSettings {
 
 impl Default for OutputSettings {
     fn default() -> Self {
-        Self {
-            equalizer: Equalizer::FLAT,
-            volume: Gain::UNITY,
-            muted: false,
-            emergency_volume: Gain::UNITY,
-            delay: Span::ZERO,
-            limiter: None,
-        }
+        Self { equalizer: Equalizer::FLAT, delay: Span::ZERO, limiter: None }
     }
 }
 
@@ -47,7 +34,6 @@ pub struct OutputControl(Arc<ControlState>);
 struct ControlState {
     /// The card's thread tries once per block, and else keeps its settings.
     settings: TryLock<OutputSettings>,
-    emergency: Arc<AtomicBool>,
     /// Bits of a float; those of positive floats have the same order.
     peak: AtomicU32,
 }
@@ -55,8 +41,7 @@ struct ControlState {
 impl OutputControl {
     pub(super) fn new(settings: OutputSettings) -> Self {
         let (settings, peak) = (TryLock::new(settings), AtomicU32::new(0));
-        let emergency = Arc::default();
-        Self(Arc::new(ControlState { settings, emergency, peak }))
+        Self(Arc::new(ControlState { settings, peak }))
     }
 
     /// Changes settings. Without a ceiling, the limiter's gain recovers.
@@ -75,17 +60,7 @@ impl OutputControl {
         self.change(|settings| *settings)
     }
 
-    /// Whether an emergency plays: the engine's device thread sets it.
-    pub fn emergency(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.0.emergency)
-    }
-
-    /// For the card's thread alone. Real-time safe.
-    pub(super) fn is_emergency(&self) -> bool {
-        self.0.emergency.load(Ordering::Relaxed)
-    }
-
-    /// Largest absolute sample of both channels since the last call, after the volume.
+    /// Largest absolute sample of both channels since the last call, after the equalizer.
     pub fn peak(&self) -> f32 {
         f32::from_bits(self.0.peak.swap(0, Ordering::Relaxed))
     }

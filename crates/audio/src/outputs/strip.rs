@@ -1,6 +1,5 @@
 use tautline_dsp::delay::DelayLine;
 use tautline_dsp::equalizer::EqualizerFilter;
-use tautline_dsp::gain::{Gain, Volume};
 use tautline_dsp::limiter::Limiter;
 use tautline_proto::time::Span;
 use tautline_proto::units::Rate;
@@ -18,7 +17,6 @@ pub(super) struct Strip {
     rate: Rate,
     settings: OutputSettings,
     equalizer: EqualizerFilter<2>,
-    volume: Volume,
     delay: DelayLine<2>,
     limiter: Limiter,
 }
@@ -34,7 +32,6 @@ impl Strip {
             rate,
             settings,
             equalizer: EqualizerFilter::new(settings.equalizer, fade),
-            volume: Volume::over(gain(&settings, false), fade),
             delay,
             limiter: Limiter::new(rate.hertz()),
         }
@@ -46,18 +43,10 @@ impl Strip {
             self.settings = settings;
         }
         self.equalizer.apply(&self.settings.equalizer, samples);
-        self.volume.apply(gain(&self.settings, control.is_emergency()), 2, samples);
         control.add_peak(samples.iter().fold(0.0, |peak, sample| peak.max(sample.abs())));
         self.delay.apply(frames(self.settings.delay, self.rate), samples);
         self.limiter.apply(self.settings.limiter, 2, samples);
     }
-}
-
-fn gain(settings: &OutputSettings, emergency: bool) -> Gain {
-    let OutputSettings { volume, muted, emergency_volume, .. } = *settings;
-    let usual = if muted { Gain::SILENCE } else { volume };
-    let louder = emergency && emergency_volume.factor() > usual.factor();
-    if louder { emergency_volume } else { usual }
 }
 
 /// The delay line clamps it.

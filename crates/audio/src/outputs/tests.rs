@@ -151,7 +151,7 @@ fn two_outputs_of_a_card_do_not_mix() {
     let mut room = Room::of(4, &[(&[3, 0], plain), (&[1], plain)]);
     let _calls = [room.seat(0, loud), room.seat(1, quiet)];
     assert_eq!(room.play(PERIOD), [-0.75, 0.09375, 0.0, 0.25].repeat(PERIOD));
-    room.outputs[0].control().change(|it| it.muted = true);
+    room.outputs[0].control().change(|it| it.delay = Span::from_secs(1));
     (0..10).for_each(|_| drop(room.play(PERIOD)));
     assert_eq!(room.play(PERIOD), [0.0, 0.09375, 0.0, 0.0].repeat(PERIOD));
 }
@@ -298,9 +298,7 @@ fn delay_is_exact_to_the_frame_and_clamped() {
 
 #[test]
 fn each_change_takes_10_ms_without_a_step() {
-    let changes: [fn(&OutputControl); 5] = [
-        |control| control.change(|it| it.volume = gain(-30.0)),
-        |control| control.change(|it| it.muted = true),
+    let changes: [fn(&OutputControl); 3] = [
         |control| control.change(|it| it.delay = Span::from_micros(1_700)),
         |control| control.change(|it| it.equalizer = peak_at(-24.0)),
         |control| control.change(|it| it.limiter = Some(gain(-6.0))),
@@ -319,26 +317,10 @@ fn each_change_takes_10_ms_without_a_step() {
 }
 
 #[test]
-fn volume_and_mute_ramp_over_10_ms() {
-    let changes: [fn(&OutputControl); 2] = [
-        |control| control.change(|it| it.volume = Gain::SILENCE),
-        |control| control.change(|it| it.muted = true),
-    ];
-    for change in changes {
-        let mut room = Room::with(OutputSettings::default(), loud);
-        room.left(1);
-        change(&room.control());
-        let samples = room.left(11);
-        assert_eq!(samples.iter().filter(|sample| **sample != 0.0).count(), 479);
-    }
-}
-
-#[test]
 fn settings_are_applied_in_their_order() {
     let mut room = Room::with(OutputSettings::default(), tone);
     let control = room.control();
     control.change(|it| it.equalizer = peak_at(12.0));
-    control.change(|it| it.volume = gain(6.0));
     control.change(|it| it.delay = Span::from_millis(2));
     control.change(|it| it.limiter = Some(gain(-3.0)));
     room.left(500);
@@ -346,16 +328,10 @@ fn settings_are_applied_in_their_order() {
     let samples = room.left(100);
     let loudest = samples.iter().fold(0.0_f32, |peak, sample| peak.max(sample.abs()));
     assert_eq!(loudest, gain(-3.0).factor());
-    // 0.5 and 18 dB, before the limiter.
-    assert!((control.peak() - 0.5 * gain(18.0).factor()).abs() < 1e-3);
-    control.change(|it| it.muted = true);
-    room.left(500);
-    assert!(room.left(100).iter().all(|sample| *sample == 0.0));
+    // 0.5 and 12 dB, before the limiter.
+    assert!((control.peak() - 0.5 * gain(12.0).factor()).abs() < 1e-3);
     let expected = OutputSettings {
         equalizer: peak_at(12.0),
-        volume: gain(6.0),
-        muted: true,
-        emergency_volume: Gain::UNITY,
         delay: Span::from_millis(2),
         limiter: Some(gain(-3.0)),
     };
@@ -363,15 +339,14 @@ fn settings_are_applied_in_their_order() {
 }
 
 #[test]
-fn peak_is_that_since_the_last_call_after_the_volume() {
-    let settings = OutputSettings { volume: gain(20.0 * 0.5_f64.log10()), ..Default::default() };
-    let mut room = Room::with(settings, loud);
+fn peak_is_that_since_the_last_call() {
+    let mut room = Room::with(OutputSettings::default(), loud);
     let control = room.control();
     assert_eq!(control.peak(), 0.0);
     room.play(PERIOD);
     room.outputs[0].state.seat.seat.take();
     room.play(PERIOD);
-    assert_eq!([control.peak(), control.peak()], [0.375, 0.0]);
+    assert_eq!([control.peak(), control.peak()], [0.75, 0.0]);
 }
 
 #[test]
@@ -379,7 +354,7 @@ fn card_keeps_its_settings_during_a_change() {
     let mut room = Room::with(OutputSettings::default(), loud);
     let control = room.control();
     control.change(|settings| {
-        settings.muted = true;
+        settings.delay = Span::from_secs(1);
         assert_eq!(room.left(20), [0.25; 20 * PERIOD]);
     });
     assert_eq!(room.left(20)[10 * PERIOD..], [0.0; 10 * PERIOD]);
@@ -392,23 +367,4 @@ fn mono_output_plays_the_mean_on_all_channels() {
     let mut room = Room { process, outputs, channels: 3, turned: 0 };
     room.seat(0, loud);
     assert_eq!(room.play(PERIOD), [-0.25, 0.0, -0.25].repeat(PERIOD));
-}
-
-#[test]
-fn emergency_sounds_at_its_volume_in_a_muted_output() {
-    let quiet = gain(-30.0);
-    for (muted, volume, expected) in
-        [(true, quiet, 0.125), (false, quiet, 0.125), (false, Gain::UNITY, 0.25)]
-    {
-        let emergency_volume = gain(20.0 * 0.5_f64.log10());
-        let settings = OutputSettings { volume, muted, emergency_volume, ..Default::default() };
-        let mut room = Room::with(settings, loud);
-        let usual = room.left(1)[0];
-        assert_eq!(usual, if muted { 0.0 } else { 0.25 * volume.factor() });
-        let emergency = room.control().emergency();
-        emergency.store(true, Ordering::Relaxed);
-        assert_eq!(room.left(20).last(), Some(&expected), "{volume} {muted}");
-        emergency.store(false, Ordering::Relaxed);
-        assert_eq!(room.left(20).last(), Some(&usual));
-    }
 }

@@ -49,23 +49,23 @@ pub(crate) fn page(flags: &PageFlags) -> Result<(), Failure> {
     let (end_after, duration) = (flags.end_after, flags.duration);
     let voice = flags.announce.voice.voice();
     if flags.announce.queue.is_none() {
-        let sound = Sound { input, duration, end_after, is_live: true };
-        let (stop, page) = (page_stop(flags)?, |stop: &Stop| call.announce(&sound, stop));
+        let sound = Sound { input, duration, end_after, is_live: true, repeats: false };
+        let (stop, page) = (user_stop(flags.until_eof)?, |stop: &Stop| call.announce(&sound, stop));
         return if flags.talk { talk(voice, &stop, page) } else { page(&stop) };
     }
     let folder = temporary()?;
     let file = folder.path().join("page.wav");
     voice.notify("recording: speak; Ctrl-C ends the page, and again cancels it");
     let spoken = Capture { input, to: &file, duration, end_after };
-    capture(&site, spoken, Scheduler::Fifo(70), &page_stop(flags)?)
+    capture(&site, spoken, Scheduler::Fifo(70), &user_stop(flags.until_eof)?)
         .map_err(|error| failure(&error))?;
     call.announce(&Sound::of(&file), &stop_on_signals()?)
 }
 
-/// Requested when the user ends the page.
-fn page_stop(flags: &PageFlags) -> Result<Stop, Failure> {
+/// Requested when the user, or the end of standard input, ends the announcement.
+fn user_stop(until_eof: bool) -> Result<Stop, Failure> {
     let stop = stop_on_signals()?;
-    if flags.until_eof {
+    if until_eof {
         changes(&stop)?;
     }
     Ok(stop)
@@ -81,7 +81,8 @@ pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
         |name| site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string())),
     )?;
     let call = Call::new(&site, &from, &flags.zones, &flags.announce)?;
-    call.announce(&Sound::of(&file), &stop_on_signals()?)
+    let sound = Sound { duration: flags.duration, repeats: flags.repeat, ..Sound::of(&file) };
+    call.announce(&sound, &user_stop(flags.until_eof)?)
 }
 
 pub(crate) fn say(flags: &SayFlags) -> Result<(), Failure> {
@@ -136,6 +137,8 @@ pub(crate) fn stop(flags: &StopFlags) -> Result<(), Failure> {
     }
 }
 
+/// Maximum duration of a repeated recording. An evacuation lasts as long as it must.
+const MAX_REPEATED: Span = Span::from_secs(24 * 3600);
 /// Digits of an announcement's number.
 const ID_DIGITS: usize = 16;
 
@@ -213,12 +216,14 @@ struct Sound {
     end_after: Option<Span>,
     /// A user speaks, and awaits a sign to begin.
     is_live: bool,
+    /// It begins again at its end.
+    repeats: bool,
 }
 
 impl Sound {
     fn of(file: &Path) -> Self {
         let input = file_device(file);
-        Self { input, duration: None, end_after: None, is_live: false }
+        Self { input, duration: None, end_after: None, is_live: false, repeats: false }
     }
 }
 
@@ -347,11 +352,12 @@ impl<'a> Call<'a> {
         let Self { site, from, flags, .. } = self;
         let plan = AnnouncementPlan::new(attempt.targets.clone(), Priority(from.station.priority));
         let plan = plan.map_err(|error| failure(&error.into()))?;
-        let plan = AnnouncementPlan { rank: from.station.rank, ..plan };
+        let longest = if sound.repeats { MAX_REPEATED } else { plan.longest };
+        let plan = AnnouncementPlan { rank: from.station.rank, longest, ..plan };
         let (id, opens, over) = (plan.id, Stop::default(), stop.part());
         let transmission = Transmission {
             input: sound.input.clone(),
-            looped: false,
+            looped: sound.repeats,
             to: site.announcements,
             interface: from.place.as_ref().map(|place| place.address),
             begins: None,
@@ -370,8 +376,8 @@ impl<'a> Call<'a> {
         let mut is_cancelled = false;
         let mut results = watched(&watch, sound.is_live, |over| {
             let sent = transmit(site, transmission, &options, over);
-            // A live page has no end of its own.
-            is_cancelled = !sound.is_live && stop.is_requested();
+            // A live page or a repeated recording has no end of its own.
+            is_cancelled = !sound.is_live && !sound.repeats && stop.is_requested();
             sent.map_err(|error| failure(&error))
         })?;
         if is_cancelled {

@@ -4,6 +4,7 @@ use tautline_doctor::{NodeRequirements, Requirements, examine};
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::latency::{DEFAULT_LATENCY, LatencyRule};
 use tautline_proto::stream::{StreamFormat, packet_frames};
+use tautline_proto::time::Span;
 
 use tautline_site::{Source, usual_paths};
 
@@ -14,10 +15,14 @@ use crate::flags::{Doctor, PlainKind};
 use crate::screen;
 
 pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
+    let node = node(flags)?;
+    let usual = node.as_ref().map_or(DEFAULT_LATENCY, |(_, latency)| *latency);
     let latency = match flags.latency {
-        LatencyRule::Chosen(span) => span,
-        LatencyRule::Auto { .. } | LatencyRule::Usual => DEFAULT_LATENCY,
+        Some(LatencyRule::Chosen(span)) => span,
+        None => usual,
+        Some(LatencyRule::Auto { .. } | LatencyRule::Usual) => DEFAULT_LATENCY,
     };
+    let node = node.map(|(node, _)| node);
     let packet = packet_frames(flags.rate, flags.ptime)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let sample = SampleFormat::L24;
@@ -29,7 +34,6 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
         packet,
         payload_type: StreamFormat::default_payload_type(sample),
     };
-    let node = node(flags)?;
     let report = examine(&Requirements { latency, format }, node.as_ref());
     match flags.report {
         PlainKind::Text if std::io::stdout().is_terminal() => {
@@ -51,8 +55,8 @@ pub(crate) fn run(flags: &Doctor) -> Result<(), Failure> {
     }
 }
 
-/// `None` without a building file.
-fn node(flags: &Doctor) -> Result<Option<NodeRequirements>, Failure> {
+/// The node, and the latency of its building. `None` without a building file.
+fn node(flags: &Doctor) -> Result<Option<(NodeRequirements, Span)>, Failure> {
     let file = &flags.site;
     if file.file.is_none() && !usual_paths().any(|path| path.exists()) {
         return Ok(None);
@@ -72,13 +76,13 @@ fn node(flags: &Doctor) -> Result<Option<NodeRequirements>, Failure> {
     // Only readers wait for the progress.
     let progress: fn(&str) =
         if flags.report == PlainKind::Text { screen::notify } else { |_: &str| {} };
-    Ok(Some(NodeRequirements { place, groups, observes: flags.observe, progress }))
+    let node = NodeRequirements { place, groups, observes: flags.observe, progress };
+    Ok(Some((node, site.latency)))
 }
 
 #[cfg(test)]
 mod tests {
     use tautline_doctor::{Finding, Report, Verdict};
-    use tautline_proto::time::Span;
     use tautline_trial::{assert_shape, snapshot};
 
     use super::*;

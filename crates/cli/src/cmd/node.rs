@@ -93,6 +93,10 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
                 command.arg("play");
                 Some(recording)
             }
+            ContactAction::Repeat(recording) => {
+                command.args(["play", "--repeat", "--until-eof"]);
+                Some(recording)
+            }
         };
         command.args(["--report", "none", "--site"]).arg(&site_path);
         command.args(contact.station.iter().map(|name| format!("--station={name}")));

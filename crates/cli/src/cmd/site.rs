@@ -21,7 +21,8 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
     let checked = Site::check(&read(&path)?);
     let json = serde_json::to_string_pretty(&json(&path, &checked)).map(|text| text + "\n");
     answer(flags.report, &text(&path, &checked), json)?;
-    checked.iter().flat_map(|site| warnings(site, &path)).for_each(|it| screen::notify(&it));
+    let (silent, warnings) = checked.as_ref().map(|site| warnings(site, &path)).unwrap_or_default();
+    warnings.iter().for_each(|it| screen::notify(it));
     let site = checked.map_err(|mistakes| {
         let count = match mistakes.len() {
             1 => "1 mistake".to_owned(),
@@ -33,13 +34,21 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
     // Recordings may be missing where the file is written.
     let faults = site.faulty_recordings(path.parent().unwrap_or(Path::new("")));
     let other = faults.into_iter().find(|fault| matches!(fault, FileFault::Hash { .. }));
-    other.map_or(Ok(()), |fault| Err(Failure::usage(fault.to_string())))
+    if let Some(fault) = other {
+        return Err(Failure::usage(fault.to_string()));
+    }
+    match silent {
+        0 => Ok(()),
+        1 => Err(Failure::running("1 calendar of the schedule cannot be used")),
+        count => Err(Failure::running(format!("{count} calendars of the schedule cannot be used"))),
+    }
 }
 
-/// Faults of the schedule that do not make the file invalid.
-fn warnings(site: &Site, path: &Path) -> Vec<String> {
+/// Faults that do not make the file invalid, and how many of them keep a rule from playing.
+fn warnings(site: &Site, path: &Path) -> (usize, Vec<String>) {
     let (schedule, faults) = Schedule::load(site, path.parent().unwrap_or(Path::new("")));
     let mut faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let silent = faults.len();
     faults.extend(schedule.conflicts(site, &schedule.upcoming(CHECKED_PLAYS)));
     let limited = site.zones.iter().filter(|(_, zone)| zone.limits_emergencies);
     faults.extend(limited.map(|(name, zone)| {
@@ -54,7 +63,7 @@ fn warnings(site: &Site, path: &Path) -> Vec<String> {
                 .to_owned(),
         );
     }
-    faults
+    (silent, faults)
 }
 
 /// Plays that are compared: a month of a school's bells.
@@ -85,7 +94,7 @@ pub(crate) fn push(flags: &SitePush) -> Result<(), Failure> {
     let pushed = NodeClient::new(&site)?.push(text, folder);
     let (pushed, left) = pushed.map_err(|fault| Failure::open(fault.to_string()))?;
     left.iter().for_each(|fault| screen::notify(&one_line(&fault.to_string())));
-    warnings(&site, &path).iter().for_each(|warning| screen::notify(warning));
+    warnings(&site, &path).1.iter().for_each(|warning| screen::notify(warning));
     let mut failed = 0;
     for it in &pushed {
         screen::emit(&match &it.epoch {

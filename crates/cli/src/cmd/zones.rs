@@ -21,7 +21,12 @@ pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.site)?;
     let asked = NodeClient::new(&site)?.states(site.nodes.keys().map(String::as_str));
     let json = serde_json::to_string_pretty(&listed(&asked)).map(|text| text + "\n");
-    answer(flags.report, &table(&site, &asked), json)?;
+    let mut text = table(&site, &asked);
+    if flags.verbose {
+        let zones = asked.iter().filter_map(|it| it.state.as_ref().ok()).flat_map(|it| &it.zones);
+        zones.for_each(|state| text += &format!("{}\n", said(state)));
+    }
+    answer(flags.report, &text, json)?;
     concluded(&faults(&site, &asked))
 }
 
@@ -90,25 +95,39 @@ pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
 }
 
 /// Applies all changes, and reports those that fail. All zones change their source at one time.
+///
+/// Absent zones stay as they are: this machine need not run when they return.
 pub(super) fn change_all(site: &Site, changes: &[ZoneChange]) -> Result<(), Failure> {
     let client = NodeClient::new(site)?;
     let switched = changes.iter().filter(|it| it.source.is_some());
     let switched: Vec<_> = switched.map(|it| it.zone.as_str()).collect();
     let switch = (!switched.is_empty()).then(|| Switch::new(site, &client, &switched));
-    let mut failed = None;
+    let mut failed = Vec::new();
     for change in changes {
         let switch = switch.as_ref().filter(|_| change.source.is_some());
         let at_ns = switch.and_then(|switch| switch.at(site, &change.zone));
         let change = ZoneChange { at_ns, ..change.clone() };
         match client.change(&change) {
             Ok(state) => screen::emit(&said(&state)),
-            Err(why) => {
-                failed.iter().for_each(|before: &String| screen::notify(&on_one_line(before)));
-                failed = Some(format!("zone {}: {why}", change.zone));
-            }
+            Err(why) => failed.push((change.zone, why)),
         }
     }
-    failed.map_or(Ok(()), |why| Err(Failure::running(why)))
+    match (failed.as_slice(), changes) {
+        ([], _) => Ok(()),
+        ([(zone, why)], [_]) => Err(Failure::running(format!("zone {zone}: {why}"))),
+        (failed, changes) => {
+            for (zone, why) in failed {
+                screen::notify(&on_one_line(&format!("zone {zone}: {why}")));
+            }
+            let zones: Vec<_> = failed.iter().map(|(zone, _)| zone.as_str()).collect();
+            Err(Failure::running(format!(
+                "{} of {} zones did not change: {}\nhint: run the command again once taut zones shows them",
+                failed.len(),
+                changes.len(),
+                zones.join(", ")
+            )))
+        }
+    }
 }
 
 /// Time at which all zones switch to another source.
@@ -159,6 +178,9 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
     let change = ZoneChange { zone: zone.to_owned(), ..ZoneChange::default() };
     match verb {
         ZoneVerb::Volume { gain } => ZoneChange { volume: Some(gain.to_string()), ..change },
+        ZoneVerb::PageVolume { gain } => {
+            ZoneChange { page_volume: Some(gain.to_string()), ..change }
+        }
         ZoneVerb::Mute => ZoneChange { muted: Some(true), ..change },
         ZoneVerb::Unmute => ZoneChange { muted: Some(false), ..change },
         ZoneVerb::Delay { delay } => ZoneChange { delay: Some(delay.clone()), ..change },
@@ -173,6 +195,7 @@ fn said(state: &ZoneState) -> String {
     let muted = if state.muted { ", muted" } else { "" };
     let mut text = format!("{}: {}{muted}, {source}", state.zone, state.volume);
     for (name, value, usual) in [
+        ("page-volume", &state.page_volume, "0dB"),
         ("delay", &state.delay, "0ms"),
         ("equalizer", &state.equalizer, "flat"),
         ("limiter", &state.limiter, "off"),

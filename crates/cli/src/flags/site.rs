@@ -92,6 +92,9 @@ pub(crate) struct ZonesFlags {
     /// Output format: text, json or none
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
+    /// Also list the settings of each zone: volume of pages, delay, equalizer, limiter
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
 }
 
 /// `taut zone`
@@ -150,8 +153,14 @@ pub(crate) struct NextFlags {
 /// A change of zones.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum ZoneVerb {
-    /// Set the volume, within the limits of the zone
+    /// Set the volume of the source, within the limits of the zone
     Volume {
+        /// Such as -6dB or 50%
+        #[arg(allow_hyphen_values = true, value_parser = parse::<Gain>)]
+        gain: Gain,
+    },
+    /// Set the volume of announcements
+    PageVolume {
         /// Such as -6dB or 50%
         #[arg(allow_hyphen_values = true, value_parser = parse::<Gain>)]
         gain: Gain,
@@ -290,6 +299,15 @@ pub(crate) struct PlayFlags {
     pub(crate) zones: String,
     /// Recording: a file, or a message of the building file
     pub(crate) recording: PathBuf,
+    /// Repeat the recording until Ctrl-C or taut stop, for a day at most
+    #[arg(long, conflicts_with = "queue")]
+    pub(crate) repeat: bool,
+    /// With --repeat: end after this time, such as 10min
+    #[arg(long, value_name = "TIME", value_parser = span, requires = "repeat")]
+    pub(crate) duration: Option<Span>,
+    /// End when standard input ends; the node starts repeated messages of its contacts so.
+    #[arg(long, hide = true, requires = "repeat")]
+    pub(crate) until_eof: bool,
     #[command(flatten)]
     pub(crate) announce: AnnounceFlags,
 }

@@ -14,7 +14,8 @@ or, with mistakes:
   { "schema": 1, "file",
     "mistakes": [ { "line", "column", "message", "fix" } ] }
 
-Exit status: 0 valid, 2 mistakes, 3 the file could not be read."#;
+Exit status: 0 valid, 1 a calendar of the schedule cannot be used, 2 mistakes,
+3 the file could not be read."#;
 
 pub(crate) const SITE_PUSH: &str = r#"Examples:
   taut site push
@@ -44,8 +45,8 @@ packets from its source has a fault after 5 s.
 
 For scripts, --report json (times in nanoseconds):
   { "schema": 1, "nodes": [ { "node", "epoch", "hash", "zones": [ { "zone",
-    "state", "fault", "seconds", "source", "volume", "muted", "delay",
-    "equalizer", "limiter", "latency_ns", "lost", "refused_claims",
+    "state", "fault", "seconds", "source", "volume", "page_volume", "muted",
+    "delay", "equalizer", "limiter", "latency_ns", "lost", "refused_claims",
     "announcement", "announcements": [ { "id", "result", "by", "reason",
     "station", "priority", "targets", "planned_ns", "started_ns" } ] } ],
     "sources": [ { "source", "fault" } ], "faults": [ { "kind", "name",
@@ -65,6 +66,7 @@ Exit status: 0 all cleared, 1 a fault lasts or a node did not answer."#;
 
 pub(crate) const ZONE: &str = r#"Examples:
   taut zone hall volume -6dB
+  taut zone hall page-volume -3dB
   taut zone hall,gym mute
   taut zone yard delay 17.5m
   taut zone hall equalizer "peaking 120 -4dB 1.4; high-pass 80"
@@ -94,6 +96,7 @@ announcement of higher priority plays refuses the page."#;
 pub(crate) const PLAY: &str = r#"Examples:
   taut play all closing.wav
   taut play indoors fire
+  taut play all evacuate --repeat
 
 The recording is a WAV or FLAC file of any rate."#;
 

@@ -196,7 +196,7 @@ fn noise(frames: i32, first: i32) -> Sound {
     Sound { shape, samples: (0..2 * frames).map(sample).collect() }
 }
 
-fn near(level: f64, expected: f64) -> bool {
+pub(crate) fn near(level: f64, expected: f64) -> bool {
     (level - expected).abs() < 0.5
 }
 

@@ -83,6 +83,21 @@ fn recipes_are_valid_and_ring_no_bell_on_holidays() {
 }
 
 #[test]
+fn calendar_that_cannot_be_used_ends_with_status_1() {
+    let folder = Folder::new();
+    let building = "epoch = 1\nannouncements = \"239.255.77.1:5004\"\ntimezone = \"UTC\"\n\
+                    [node.a]\nhost = \"10.0.0.1\"\n[preset.night]\n[schedule.night]\nat = \"22:00\"\n\
+                    preset = \"night\"\nholidays = \"holidays.ics\"\n";
+    fs::write(folder.file("building.toml"), building).unwrap();
+    assert_eq!(check(&folder).run().status, Some(1));
+    fs::write(folder.file("holidays.ics"), "garbage").unwrap();
+    assert_eq!(check(&folder).run().status, Some(1));
+    fs::write(folder.file("holidays.ics"), "BEGIN:VCALENDAR\r\nEND:VCALENDAR\r\n").unwrap();
+    let valid = check(&folder).run();
+    assert_eq!(valid.status, Some(0), "{valid:#?}");
+}
+
+#[test]
 fn missing_building_file_is_an_error_with_a_hint() {
     let folder = Folder::new();
     let named = check(&folder).and(["absent.toml"]).run();

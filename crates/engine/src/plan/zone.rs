@@ -1,8 +1,9 @@
 //! Zones and announcements.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use tautline_dsp::gain::Gain;
 use tautline_proto::time::{Span, WallTime};
 use tautline_proto::zone::{AnnouncementId, Claim, Duck, Priority, Targets, ZoneSettings};
 
@@ -21,8 +22,47 @@ pub struct ZonePlan {
     pub numbers: Vec<u16>,
     /// Ranks of the stations that mute this zone, their own room, during their announcements.
     pub muted_by: Vec<u16>,
-    /// Set by the device thread while an emergency announcement plays.
-    pub emergency: Arc<AtomicBool>,
+    /// Volumes, which any thread changes.
+    pub volumes: VolumeControl,
+}
+
+/// Volumes of a zone: they replace the gains of its streams.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ZoneVolumes {
+    /// Of programs.
+    pub program: Gain,
+    /// Of announcements.
+    pub announcement: Gain,
+    /// Of announcements while an emergency plays.
+    pub emergency: Gain,
+}
+
+/// Changes the volumes of a zone from any thread, without a click; clones share them.
+#[derive(Debug, Clone)]
+pub struct VolumeControl(Arc<[AtomicU32; 3]>);
+
+impl Default for VolumeControl {
+    /// Full.
+    fn default() -> Self {
+        Self(Arc::new([(); 3].map(|()| AtomicU32::new(Gain::UNITY.to_bits()))))
+    }
+}
+
+impl VolumeControl {
+    /// Sets all volumes. They ramp, so the device thread may see one before another.
+    pub fn set(&self, volumes: ZoneVolumes) {
+        let ZoneVolumes { program, announcement, emergency } = volumes;
+        for (slot, gain) in self.0.iter().zip([program, announcement, emergency]) {
+            slot.store(gain.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// Current volumes. Real-time safe.
+    pub fn volumes(&self) -> ZoneVolumes {
+        let gains = self.0.each_ref().map(|slot| Gain::from_bits(slot.load(Ordering::Relaxed)));
+        let [program, announcement, emergency] = gains;
+        ZoneVolumes { program, announcement, emergency }
+    }
 }
 
 impl ZonePlan {

@@ -259,7 +259,7 @@ impl Mixer {
         let outputs = self.map.outputs();
         let (now, mut meets, mut skipped) = (self.read(now), side.meets, side.skipped);
         if let Some(zone) = &mut self.zone {
-            zone.begin(&mut self.inputs, meets);
+            zone.begin(&mut self.inputs, &mut self.succession, meets);
         }
         let longest = self.sum.len() / self.channels.count() * outputs;
         let mut samples = &mut *side.samples;

@@ -2,7 +2,6 @@
 //! device.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use rtrb::{Consumer, Producer};
 use tautline_io::clock::now;
@@ -60,11 +59,11 @@ pub(crate) fn zone(plan: ZonePlan, device: &Settings) -> (Zone, ZoneMix) {
     let (gains, gains_out) = memory::ring(GAINS);
     let (sound_in, sound) = memory::ring(SOUNDS);
     let period = device.rate.span_of(Frames::new(device.period.count()));
-    let emergency = Arc::clone(&plan.emergency);
+    let volumes = plan.volumes.clone();
     let arbiter = Arbiter::new(plan.settings(device.playback_lead() + period));
     let zone =
         Zone { arbiter, gains, sound, revision: 0, noted: 0, hook: None, claims: VecDeque::new() };
-    (zone, ZoneMix::new(gains_out, sound_in, emergency))
+    (zone, ZoneMix::new(gains_out, sound_in, volumes))
 }
 
 impl Zone {

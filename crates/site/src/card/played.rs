@@ -9,12 +9,13 @@ use tautline_api::v1::{
     AnnouncementResult, AnnouncementState, ZoneChange, ZonePlayback, ZoneState,
 };
 use tautline_audio::{Output, OutputControl};
+use tautline_dsp::gain::Gain;
 use tautline_engine::control::{ChangeSender, RecvChange, requests};
 use tautline_engine::monitor::observers::{Observers, Onlooker};
 use tautline_engine::monitor::run::RunOptions;
 use tautline_engine::plan::address::Address;
 use tautline_engine::plan::probes::Probes;
-use tautline_engine::plan::zone::ZonePlan;
+use tautline_engine::plan::zone::{VolumeControl, ZonePlan};
 use tautline_engine::plan::{RecvPlan, StreamPlan, lay, sockets};
 use tautline_engine::receive_engine::RecvEngine;
 use tautline_io::clock::{WallClock, now};
@@ -70,6 +71,7 @@ pub(super) struct PlayedZone {
     since: LocalTime,
     device: Settings,
     control: OutputControl,
+    volumes: VolumeControl,
     changes: ChangeSender<RecvChange>,
     onlooker: Onlooker,
     left: Shared,
@@ -97,11 +99,13 @@ impl PlayedZone {
             ..stream(building, &site.received_at(site.announcements, place)?, &settings, true)?
         };
         let numbers = site.numbers_of(name).into_iter().collect();
+        let volumes = VolumeControl::default();
+        volumes.set(zone.volumes());
         let plan = RecvPlan {
             zone: Some(ZonePlan {
                 numbers,
                 muted_by: site.muted_by(name),
-                emergency: control.emergency(),
+                volumes: volumes.clone(),
             }),
             probes: Probes::OneIn64,
             ..RecvPlan::new(vec![program, announcements], settings)
@@ -112,7 +116,7 @@ impl PlayedZone {
         engine.listen(requests);
         engine.show_to(Observers::none().and(onlooker.clone()));
         let (events, names, wall) = (Arc::clone(&left), Names::of(site), WallClock::frozen());
-        let output = control.clone();
+        let set = volumes.clone();
         engine.on_zone_event(Box::new(move |event, claim| {
             locked(&events, |left| {
                 let known = remember(&mut left.announcements, event, &wall);
@@ -121,7 +125,7 @@ impl PlayedZone {
                     names.describe(known, claim);
                     let sounds = claim.0.priority.class() == Class::Emergency;
                     let begins = known.result == AnnouncementResult::Playing;
-                    if begins && !sounds && output.settings().muted {
+                    if begins && !sounds && set.volumes().announcement == Gain::SILENCE {
                         known.result = AnnouncementResult::Muted;
                     }
                 }
@@ -149,6 +153,7 @@ impl PlayedZone {
             since,
             device: settings,
             control,
+            volumes,
             changes,
             onlooker,
             left,
@@ -192,6 +197,7 @@ impl PlayedZone {
         }
         let settings = self.zone.output(site.rate);
         self.control.change(|it| *it = settings);
+        self.volumes.set(self.zone.volumes());
         let at = change.at_ns.map(|nanos| {
             LocalTime::from_nanos(nanos.saturating_sub(WallClock::frozen().offset().as_nanos()))
         });

@@ -10,8 +10,9 @@ use super::zones::VOLUME;
 use crate::Site;
 use crate::mistake::MistakeKind;
 use crate::section::{At, Section};
+use crate::settings::VolumeLimits;
 
-const CHANGE: &[&str] = &["source", "volume", "mute"];
+const CHANGE: &[&str] = &["source", "volume", "page-volume", "mute"];
 
 impl<'a> Checker<'a> {
     /// Presets, with a change for each zone. A later entry of the file changes a zone again.
@@ -24,40 +25,43 @@ impl<'a> Checker<'a> {
         let known: Vec<&str> = self.names.zones.union(&self.names.groups).copied().collect();
         for (name, preset) in file.tables("preset", &known, &mut self.mistakes) {
             let mut changes: BTreeMap<&str, ZoneChange> = BTreeMap::new();
-            let mut volumes: BTreeMap<&str, At<Gain>> = BTreeMap::new();
+            let mut volumes = BTreeMap::new();
             for (target, entry) in preset.inner(&known, CHANGE, &mut self.mistakes) {
                 let change = self.change(&entry);
                 for zone in site.zones_of([target]) {
-                    volumes.extend(change.1.map(|volume| (zone, volume)));
+                    let given = (0..).zip(&change.1).filter_map(|(kind, it)| Some((kind, (*it)?)));
+                    volumes.extend(given.map(|(kind, volume)| ((zone, kind), volume)));
                     let of_zone = ZoneChange { zone: zone.to_owned(), ..change.0.clone() };
                     changes.entry(zone).or_default().merge(&of_zone);
                 }
             }
-            for (zone, volume) in volumes {
-                self.within_limits(zone, site, volume);
+            for ((name, kind), volume) in volumes {
+                let limits =
+                    site.zones.get(name).map(|zone| [zone.limits(), zone.page_limits()][kind]);
+                self.within_limits(name, limits, volume);
             }
             presets.insert(name.to_owned(), changes.into_values().collect());
         }
         presets
     }
 
-    fn change(&mut self, entry: &Section<'a>) -> (ZoneChange, Option<At<Gain>>) {
+    /// With its volumes: those of the program and of announcements.
+    fn change(&mut self, entry: &Section<'a>) -> (ZoneChange, [Option<At<Gain>>; 2]) {
         let parse = |text: &str| text.parse::<Gain>().ok();
-        let volume = entry.read("volume", VOLUME, &mut self.mistakes, parse);
+        let volumes =
+            ["volume", "page-volume"].map(|key| entry.read(key, VOLUME, &mut self.mistakes, parse));
         let muted = entry.boolean("mute", &mut self.mistakes);
         let source = self.source(entry);
-        let text = volume.as_ref().map(|volume| volume.value.to_string());
-        (ZoneChange { volume: text, muted, source, ..ZoneChange::default() }, volume)
+        let [volume, page_volume] = volumes.map(|it| it.map(|volume| volume.value.to_string()));
+        let change = ZoneChange { volume, page_volume, muted, source, ..ZoneChange::default() };
+        (change, volumes)
     }
 
-    fn within_limits(&mut self, name: &str, site: &Site, volume: At<Gain>) {
-        let Some(zone) = site.zones.get(name) else { return };
-        let (at, min, max) = (volume.at, zone.min_volume, zone.max_volume);
-        if !(min.factor()..=max.factor()).contains(&volume.value.factor()) {
-            let [volume_text, min, max] = [volume.value, min, max].map(|gain| gain.to_string());
-            let (zone, volume) = (format!("zone '{name}'"), volume_text);
-            let kind = MistakeKind::VolumeOutsideLimits { zone, volume, min, max };
-            self.mistakes.add(at, kind);
-        }
+    fn within_limits(&mut self, name: &str, limits: Option<VolumeLimits>, volume: At<Gain>) {
+        let Some(limits) = limits.filter(|limits| !limits.contain(volume.value)) else { return };
+        let [text, min, max] = [volume.value, limits.min, limits.max].map(|it| it.to_string());
+        let zone = format!("zone '{name}'");
+        let kind = MistakeKind::VolumeOutsideLimits { zone, volume: text, min, max };
+        self.mistakes.add(volume.at, kind);
     }
 }

@@ -21,6 +21,7 @@ const ZONE: &[&str] = &[
     "volume",
     "min-volume",
     "max-volume",
+    "page-volume",
     "emergency-volume",
     "mute",
     "delay",
@@ -53,7 +54,8 @@ impl<'a> Checker<'a> {
             let mono = self.is_mono(&zone, channels.len());
             let [volume, min_volume, max_volume] = self.volumes(&zone);
             let parse = |text: &str| text.parse::<Gain>().ok();
-            let emergency = zone.read("emergency-volume", VOLUME, &mut self.mistakes, parse);
+            let [page, emergency] = ["page-volume", "emergency-volume"]
+                .map(|key| zone.read(key, VOLUME, &mut self.mistakes, parse));
             let usual = if max_volume.factor() < 1.0 { max_volume } else { Gain::UNITY };
             let limits_emergencies = emergency.is_none() && max_volume.factor() < 1.0;
             let emergency_volume = emergency.map_or(usual, |it| it.value);
@@ -71,6 +73,7 @@ impl<'a> Checker<'a> {
                 volume,
                 min_volume,
                 max_volume,
+                page_volume: page.map_or(usual, |it| it.value),
                 emergency_volume,
                 limits_emergencies,
                 mute,

@@ -1,7 +1,7 @@
 //! A GPIO line that the kernel reports the edges of.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use gpiocdev_uapi::Error as GpioError;
 use gpiocdev_uapi::v2::{
     LineConfig, LineEdgeEvent, LineFlags, LineRequest, LineValues, Name, Offsets, get_line,
-    get_line_values, read_event,
+    get_line_values,
 };
 use tautline_proto::time::LocalTime;
 
@@ -36,12 +36,14 @@ pub(crate) struct LineError {
 pub(crate) struct ContactLine {
     /// Readable when there are edges.
     edges: File,
+    /// Whether they may come as text.
+    is_pipe: bool,
     debouncer: Debouncer,
 }
 
 impl ContactLine {
-    /// Requests the line. The chip may also be a named pipe with the edges of an open contact, as
-    /// `struct gpio_v2_line_event`.
+    /// Requests the line. The chip may also be a named pipe, for a trial without wires: `1` closes the
+    /// contact, `0` opens it. Tests write edges as `struct gpio_v2_line_event`.
     pub(crate) fn open(contact: &Contact) -> Result<Self, LineError> {
         let Contact { chip, line, .. } = contact;
         Self::request(contact).map_err(|error| LineError { chip: chip.clone(), line: *line, error })
@@ -53,7 +55,7 @@ impl ContactLine {
         let chip =
             File::options().read(true).write(true).custom_flags(nonblock).open(&contact.chip)?;
         if chip.metadata()?.file_type().is_fifo() {
-            return Ok(Self { edges: chip, debouncer: Debouncer::new(false) });
+            return Ok(Self { edges: chip, is_pipe: true, debouncer: Debouncer::new(false) });
         }
         // A contact without a resistor of its own needs one of the chip. The kernel ignores this
         // where the chip has none.
@@ -73,19 +75,41 @@ impl ContactLine {
         let edges = get_line(&chip, request).map_err(system)?;
         let mut values = LineValues { bits: 0, mask: 1 };
         get_line_values(&edges, &mut values).map_err(system)?;
-        Ok(Self { edges, debouncer: Debouncer::new(values.get(0) == Some(true)) })
+        let debouncer = Debouncer::new(values.get(0) == Some(true));
+        Ok(Self { edges, is_pipe: false, debouncer })
     }
 
     /// Reads the edges, of which there are some. Returns the changes: closed (`true`) or open.
     pub(crate) fn read(&mut self, now: LocalTime) -> io::Result<Vec<bool>> {
-        let mut words = [0; EDGES * WORDS];
-        let count = read_event(&self.edges, &mut words).map_err(system)?;
+        let mut bytes = [0; EDGES * size_of::<LineEdgeEvent>()];
+        let count = self.edges.read(&mut bytes)?;
+        if self.is_pipe && !count.is_multiple_of(size_of::<LineEdgeEvent>()) {
+            return self.take_text(&bytes[..count], now);
+        }
+        let words = bytes[..count].as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+        let words: Vec<u64> = words.collect();
         let mut changes = Vec::new();
-        for edge in words[..count].chunks_exact(WORDS) {
+        for edge in words.chunks_exact(WORDS) {
             let edge = LineEdgeEvent::from_slice(edge).map_err(system)?;
             // The kernel has CLOCK_MONOTONIC, as `now`.
             let at = LocalTime::from_nanos(edge.timestamp_ns.try_into().unwrap_or(i64::MAX));
             changes.extend(self.debouncer.handle_edge(edge.kind == RISING, at.min(now)));
+        }
+        Ok(changes)
+    }
+
+    fn take_text(&mut self, text: &[u8], now: LocalTime) -> io::Result<Vec<bool>> {
+        let mut changes = Vec::new();
+        for byte in text.iter().filter(|byte| !byte.is_ascii_whitespace()) {
+            let is_closed = match byte {
+                b'1' => true,
+                b'0' => false,
+                _ => {
+                    let why = "invalid text in the pipe\nhint: write 1 to close the contact, 0 to open it";
+                    return Err(io::Error::other(why));
+                }
+            };
+            changes.extend(self.debouncer.handle_edge(is_closed, now));
         }
         Ok(changes)
     }

@@ -83,14 +83,18 @@ impl RunningChild {
         Pid::from_child(&self.child)
     }
 
-    /// Why it ended: its own error, or its exit status.
+    /// Why it ended: its own error with the fix, or its exit status.
     pub(super) fn fault(mut self, errors: &[String]) -> String {
         let status = self.child.wait();
-        let message = errors.iter().rev().find_map(|line| line.strip_prefix("error: "));
-        match (message, status) {
-            (Some(message), _) => message.to_owned(),
-            (None, Ok(status)) => format!("its process ended: {status}"),
-            (None, Err(error)) => format!("its process ended: {error}"),
+        let error = errors.iter().rposition(|line| line.starts_with("error: "));
+        match (error.map(|at| &errors[at..]), status) {
+            (Some([error, rest @ ..]), _) => {
+                let hint = rest.iter().find_map(|line| line.strip_prefix("hint: "));
+                let hint = hint.map_or(String::new(), |hint| format!("; {hint}"));
+                error.trim_start_matches("error: ").to_owned() + &hint
+            }
+            (_, Ok(status)) => format!("its process ended: {status}"),
+            (_, Err(error)) => format!("its process ended: {error}"),
         }
     }
 }

@@ -134,18 +134,18 @@ impl Watched {
         let edges = if is_ready { line.read(now) } else { Ok(Vec::new()) };
         match edges.map(|edges| edges.into_iter().chain(line.poll(now)).collect::<Vec<_>>()) {
             Ok(changes) => changes.into_iter().for_each(|is_closed| self.change(node, is_closed)),
-            Err(error) => self.fail(node, error.to_string()),
+            Err(error) => self.fail(node, on_one_line(error)),
         }
     }
 
     fn change(&mut self, node: &BuildingNode, is_closed: bool) {
-        // The end of its input ends a page. A message plays on.
+        // The end of its input ends a page or a repeated message. Another message plays on.
         self.page = None;
         if !is_closed {
             return;
         }
         let (max, input) = match self.contact.action {
-            ContactAction::Page => (PAGES, Stdio::piped()),
+            ContactAction::Page | ContactAction::Repeat(_) => (PAGES, Stdio::piped()),
             // The zones would refuse the same message again.
             ContactAction::Play(_) => (1, Stdio::null()),
         };

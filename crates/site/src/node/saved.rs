@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 
 use tautline_api::v1::ZoneChange;
-use tautline_dsp::gain::Gain;
 
 use crate::{Site, disk};
 
@@ -47,10 +46,11 @@ impl SavedZones {
     pub(super) fn fit(&mut self, site: &Site) {
         self.0.retain(|name, change| {
             let Some(zone) = site.zones.get(name) else { return false };
-            let volume = change.volume.as_ref().and_then(|volume| volume.parse::<Gain>().ok());
-            let limits = zone.min_volume.factor()..=zone.max_volume.factor();
-            if volume.is_none_or(|volume| !limits.contains(&volume.factor())) {
-                change.volume = None;
+            for (volume, limits) in
+                [(&mut change.volume, zone.limits()), (&mut change.page_volume, zone.page_limits())]
+            {
+                let permits = |it: &mut String| it.parse().is_ok_and(|it| limits.contain(it));
+                *volume = volume.take_if(permits);
             }
             change.source = change.source.take().filter(|it| site.sources.contains_key(it));
             true

@@ -44,9 +44,9 @@ impl BuildingNode {
             drop(held);
             return self.set_fault(FaultKind::Clock, "", None);
         };
-        let is_set = now.as_second() >= SET;
-        let is_synchronized =
-            is_set && (site.any_clock || KernelClock::read().is_some_and(|it| it.synchronised));
+        let is_synchronized = is_usable(now, site.any_clock, || {
+            KernelClock::read().is_some_and(|it| it.synchronised)
+        });
         let steps = player.poll(now, is_synchronized);
         let journal = (!steps.is_empty()).then(|| player.journal().clone());
         drop(held);
@@ -189,8 +189,29 @@ impl BuildingNode {
     }
 }
 
+/// Whether the schedule plays with this clock. One that was never set is wrong even if `any` will do.
+fn is_usable(now: Timestamp, any: bool, is_synchronized: impl FnOnce() -> bool) -> bool {
+    now.as_second() >= SET && (any || is_synchronized())
+}
+
 /// The same on all nodes, so that zones recognise a duplicate.
 fn id(rule: &str, at: Timestamp) -> u64 {
     let hash = digest(&SHA256, format!("{rule}\0{}", at.as_second()).as_bytes());
     hash.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_in_1970_plays_nothing() {
+        let usable = |second, any, is_synchronized| {
+            is_usable(Timestamp::from_second(second).unwrap(), any, || is_synchronized)
+        };
+        let year_2026 = 1_767_225_600;
+        assert_eq!([true, false].map(|any| usable(60, any, true)), [false; 2]);
+        assert_eq!([true, false].map(|any| usable(year_2026, any, false)), [true, false]);
+        assert!(usable(year_2026, false, true));
+    }
 }

@@ -150,6 +150,22 @@ fn node_has_a_process_per_card_and_own_source() {
 }
 
 #[test]
+fn program_of_another_node_is_not_started() {
+    let run = Run::of("exec cat");
+    let before = run.node.roles();
+    let [far, near] = [("west", 2), ("east", 3)].map(|(node, group)| {
+        let address = format!("239.255.78.{group}:5004");
+        format!("[source.{node}]\nlocal = \"radio\"\nnode = \"{node}\"\naddress = \"{address}\"\n")
+    });
+    run.node.push(push(newer(&far), &[])).unwrap();
+    assert_eq!((run.node.update(), run.node.roles()), (vec![], before));
+    let text = newer(&(far + &near)).replace("epoch = 2", "epoch = 3");
+    run.node.push(push(text, &[])).unwrap();
+    assert_eq!(run.node.update(), [Role::Source("east".into())]);
+    run.end();
+}
+
+#[test]
 fn change_reaches_the_process_and_the_file() {
     let run = Run::of(CARD);
     run.until(ZonePlayback::Playing);
@@ -188,7 +204,7 @@ fn saved_settings_are_those_of_the_next_node() {
 fn process_that_fails_shows_its_error_and_starts_again() {
     let failing = "read first; echo 'error: no card'>&2; echo 'hint: x'>&2; exit 3";
     let run = Run::of(failing);
-    assert_eq!(run.until(ZonePlayback::Failed).fault.as_deref(), Some("no card"));
+    assert_eq!(run.until(ZonePlayback::Failed).fault.as_deref(), Some("no card; x"));
     assert_eq!(run.note(), "error: no card");
     assert_eq!(run.note(), "hint: x");
     // The second start.

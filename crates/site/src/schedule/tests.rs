@@ -408,10 +408,11 @@ fn preset_has_a_change_for_each_zone() {
     };
     assert_eq!(*evening, [change("gym", Some(true)), change("hall", None)]);
     let text = "[source.radio]\nstream = \"rtp://239.1.2.3:5004\"\n[preset.evening]\nhall = { source \
-                = \"radio\", mute = false }\n";
+                = \"radio\", mute = false, page-volume = \"-9dB\" }\n";
     let text = BUILDING.split("[preset.evening]").next().unwrap().to_owned() + text;
     let [hall] = &Site::check(text.as_bytes()).unwrap().presets["evening"][..] else { panic!() };
     assert_eq!((hall.source.as_deref(), hall.muted), (Some("radio"), Some(false)));
+    assert_eq!((hall.page_volume.as_deref(), hall.volume.as_deref()), (Some("-9dB"), None));
 }
 
 #[track_caller]
@@ -459,9 +460,11 @@ fn mistakes_of_rules_and_presets_are_reported() {
     });
     let preset =
         |old: &str, new: &str| mistakes(&format!("{}{at}{GONG}", BUILDING.replace(old, new)));
-    of_kind(&preset("\"-10dB\"", "\"-3dB\""), |kind| {
-        matches!(kind, MistakeKind::VolumeOutsideLimits { .. })
-    });
+    for loud in ["\"-3dB\"", "\"-10dB\", page-volume = \"-3dB\""] {
+        of_kind(&preset("\"-10dB\"", loud), |kind| {
+            matches!(kind, MistakeKind::VolumeOutsideLimits { .. })
+        });
+    }
     of_kind(&preset("mute = true", "source = \"radio\""), |kind| {
         matches!(kind, MistakeKind::Unknown { .. })
     });

@@ -73,8 +73,9 @@ pub(super) fn speech_within(
         .last()
         .map_or_else(|| status.to_string(), str::to_owned);
     // The shell's status for a command that it does not find.
-    let hint = match status.code() {
-        Some(127) => "\nhint: apt install espeak-ng, or write --command",
+    let hint = match (status.code(), command.split_whitespace().next()) {
+        (Some(127), Some("espeak-ng")) => "\nhint: apt install espeak-ng, or write --command",
+        (Some(127), _) => "\nhint: install the program, or write another --command",
         _ => "",
     };
     Err(failed(format!("{last}{hint}")))

@@ -100,3 +100,35 @@ fn page_of_a_contact_ends_as_it_opens() {
         end(nodes);
     });
 }
+
+#[test]
+fn message_repeats_while_the_contact_is_closed() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let chip = building.folder.file("chip");
+        let mut switch = Switch::new(&chip);
+        let nodes = nodes_with(
+            &building,
+            &format!(
+                "[contact.alarm]\nchip = {chip:?}\nline = 0\nplay = \"alarm\"\nrepeat = true\n\
+                 to = [\"gym\"]\n"
+            ),
+        );
+        // As echo 1 does.
+        writeln!(switch.0, "1").unwrap();
+        until("it does not begin", || building.zone("gym")["announcement"].is_string());
+        // The message has 1 s.
+        grows(&building.folder.file("right.wav"), 2500);
+        writeln!(switch.0, "0").unwrap();
+        until("it does not end", || results_in_gym(&building) == ["played"]);
+        writeln!(switch.0, "2").unwrap();
+        until("no fault for text without a level", || {
+            let listed = building.right("zones --report json").run().out;
+            listed.contains("\"contact\"")
+        });
+        end(nodes);
+        let levels = building.levels("right.wav", 0, [PAGE]);
+        let alarm = levels.iter().filter(|[level]| near(*level, -12.0)).count();
+        assert!(alarm >= 20, "{alarm} tenths: {levels:.1?}");
+    });
+}

@@ -1,14 +1,13 @@
 //! Gains of a zone on the device thread: applies the arbiter's curves, reports received sound.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use rtrb::{Consumer, Producer};
-use tautline_dsp::gain::Gain;
+use tautline_dsp::gain::{Gain, Volume};
 use tautline_proto::time::{LocalTime, WallTime};
 use tautline_proto::zone::{GainCurve, ZoneGains};
 
-use super::{MixerInput, apply_curve};
+use super::{MixerInput, Succession, apply_curve};
+use crate::control::VOLUME_RAMP;
+use crate::plan::zone::VolumeControl;
 
 /// Received sound of announcement stream `ssrc`, up to presentation time `until` on the station's
 /// clock.
@@ -22,28 +21,48 @@ pub(crate) struct ZoneMix {
     coming: Consumer<ZoneGains>,
     gains: ZoneGains,
     sound: Producer<AnnouncedSound>,
-    emergency: Arc<AtomicBool>,
+    volumes: VolumeControl,
 }
 
 impl ZoneMix {
     pub(crate) const fn new(
         coming: Consumer<ZoneGains>,
         sound: Producer<AnnouncedSound>,
-        emergency: Arc<AtomicBool>,
+        volumes: VolumeControl,
     ) -> Self {
-        Self { coming, gains: ZoneGains::IDLE, sound, emergency }
+        Self { coming, gains: ZoneGains::IDLE, sound, volumes }
     }
 
     /// Not inlined: that would slow receivers without a zone.
     #[cold]
     #[inline(never)]
-    pub(super) fn begin(&mut self, inputs: &mut [MixerInput], meets: LocalTime) {
+    pub(super) fn begin(
+        &mut self,
+        inputs: &mut [MixerInput],
+        succession: &mut Succession,
+        meets: LocalTime,
+    ) {
         if !self.coming.is_empty() {
             self.take_gains();
         }
         let emergency = self.gains.emergency.gain_at(meets) != Gain::SILENCE;
-        self.emergency.store(emergency, Ordering::Relaxed);
+        let volumes = self.volumes.volumes();
+        for heir in succession.heirs().iter_mut().flatten() {
+            heir.input.gain = volumes.program;
+        }
         for input in inputs {
+            let gain = match input.announces {
+                None => volumes.program,
+                Some(_) if emergency => volumes.emergency,
+                Some(_) => volumes.announcement,
+            };
+            if input.gain != gain {
+                input.gain = gain;
+                // Only sound needs a ramp. The first frames of a page need their volume.
+                if !input.alive {
+                    input.volume = Volume::over(gain, VOLUME_RAMP);
+                }
+            }
             let Some(reported) = &mut input.announces else { continue };
             let Some(source) = input.receiver.source() else { continue };
             let placement = input.receiver.placement();

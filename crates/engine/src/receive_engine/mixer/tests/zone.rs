@@ -1,8 +1,5 @@
 //! Gains of a zone in the mix.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tautline_proto::clock::{ClockEstimator, Exchange};
 use tautline_proto::time::WallTime;
 use tautline_proto::zone::{
@@ -11,6 +8,7 @@ use tautline_proto::zone::{
 };
 
 use super::*;
+use crate::plan::zone::{VolumeControl, ZoneVolumes};
 
 const PROGRAM: f32 = 0.5;
 const PAGE: f32 = 0.25;
@@ -61,17 +59,22 @@ fn announcement(ssrc: u32, priority: Priority, rank: u16, target: [u8; 2]) -> Zo
 
 /// A program, and an announcement port.
 fn zone(select: ProgramRule) -> (World, Producer<ZoneGains>) {
-    let (world, gains, _) = zone_with_emergencies(select);
+    let (world, gains, _) = zone_with_volumes(select);
     (world, gains)
 }
 
-fn zone_with_emergencies(select: ProgramRule) -> (World, Producer<ZoneGains>, Arc<AtomicBool>) {
+fn zone_with_volumes(select: ProgramRule) -> (World, Producer<ZoneGains>, VolumeControl) {
     let mut world = World::new(select, &[PROGRAM, PAGE]);
-    let ((gains, coming), emergency) = (RingBuffer::new(1), Arc::<AtomicBool>::default());
-    world.mixer.zone =
-        Some(Box::new(ZoneMix::new(coming, RingBuffer::new(1).0, Arc::clone(&emergency))));
+    let ((gains, coming), volumes) = (RingBuffer::new(1), VolumeControl::default());
+    world.mixer.zone = Some(Box::new(ZoneMix::new(coming, RingBuffer::new(1).0, volumes.clone())));
     world.mixer.inputs[1].announces = Some(WallTime::default());
-    (world, gains, emergency)
+    (world, gains, volumes)
+}
+
+/// Volumes of programs, announcements and emergencies.
+fn volumes(factors: [f32; 3]) -> ZoneVolumes {
+    let [program, announcement, emergency] = factors.map(|it| Gain::from_bits(it.to_bits()));
+    ZoneVolumes { program, announcement, emergency }
 }
 
 /// Samples presented between two times.
@@ -126,17 +129,52 @@ fn room_of_the_station_is_silent_during_its_page() {
 }
 
 #[test]
-fn emergency_is_reported_while_it_plays() {
-    let (mut world, mut gains, emergency) = zone_with_emergencies(ProgramRule::Mix);
+fn announcement_has_its_own_volume_from_its_first_frame_on() {
+    for (priority, level) in [(100, 0.5), (240, 0.25)] {
+        let (mut world, mut gains, control) = zone_with_volumes(ProgramRule::Mix);
+        control.set(volumes([0.0, 0.5, 0.25]));
+        gains.push(announcement(2, Priority(priority), 0, [0, 3])).unwrap();
+        world.play(97, &[0]);
+        world.play(200, &[0, 1]);
+        assert!(played(&world, 30, 100).iter().all(|sample| *sample == 0.0));
+        let page = played(&world, 100, 200);
+        let first = page.iter().position(|sample| *sample != 0.0).unwrap();
+        assert!(first < 480, "{first}");
+        assert!(page[first..].iter().all(|sample| *sample == PAGE * level), "{priority}");
+    }
+}
+
+#[test]
+fn emergency_has_its_volume_while_it_plays() {
+    let (mut world, mut gains, control) = zone_with_volumes(ProgramRule::Mix);
+    control.set(volumes([0.0, 0.0, 1.0]));
     world.play(60, &[0, 1]);
     gains.push(announcement(2, Priority(240), 0, [0, 3])).unwrap();
-    let mut reported = Vec::new();
-    for tick in 60..300 {
-        world.play(1, &[0, 1]);
-        if emergency.load(Ordering::Relaxed) {
-            reported.push(tick);
-        }
-    }
-    assert_eq!(reported.len(), 100, "{reported:?}");
+    world.play(240, &[0, 1]);
+    assert!(played(&world, 30, 100).iter().all(|sample| *sample == 0.0));
     assert!(played(&world, 120, 200).iter().all(|sample| *sample == PAGE));
+    assert!(played(&world, 200, 290).iter().all(|sample| *sample == 0.0));
+}
+
+#[test]
+fn changed_volume_ramps_over_10_ms() {
+    let (mut world, _gains, control) = zone_with_volumes(ProgramRule::Mix);
+    world.play(60, &[0]);
+    control.set(volumes([0.0, 1.0, 1.0]));
+    let ramp = world.play(20, &[0]);
+    assert_eq!(ramp.iter().filter(|sample| **sample != 0.0).count(), VOLUME_RAMP - 1);
+}
+
+#[test]
+fn new_source_has_the_volume_of_programs() {
+    for joins in [None, Some(at(90))] {
+        let (mut world, _gains, control) = zone_with_volumes(ProgramRule::Mix);
+        control.set(volumes([0.5, 1.0, 1.0]));
+        world.play(60, &[0]);
+        let new = world.bequeath_at(0, 0.75, joins);
+        // Without a clock of the sender, it waits for a second. Powers add up.
+        let all = world.play(1200, &[0, new]);
+        assert!(all.iter().all(|sample| *sample < 0.46), "{joins:?}");
+        assert!(all[1150 * PACKET..].iter().all(|sample| *sample == 0.375), "{joins:?}");
+    }
 }
