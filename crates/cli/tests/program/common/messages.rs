@@ -51,6 +51,8 @@ pub(crate) const CLOCK_UNHEARD: &str = "no clock packets received yet";
 pub(crate) const GRAPH_PERIOD: &str = "the graph calls every";
 /// A latency lower than the packets need.
 pub(crate) const TOO_SHORT: &str = "is too short";
+pub(crate) const SENT_LOST: &str = " % of the sent packets are lost";
+pub(crate) const RECEIVED_LOST: &str = " % of the received packets are lost";
 pub(crate) const FORMAT_ADAPTS: &str = "the format adapts to the network";
 pub(crate) const AT_THE_LEVEL_OF_THE_NETWORK: &str = "adapted to the network: ";
 /// An AVTP address of another machine.
