@@ -574,7 +574,7 @@ pub(crate) struct Devices {
 #[derive(Debug, Args)]
 #[command(after_help = help::DOCTOR)]
 pub(crate) struct Doctor {
-    /// Latency to check for [default: that of the building, or 5ms]
+    /// Latency to check for [default: the building's, or 5ms]
     #[arg(long, value_name = "TIME", value_parser = latency)]
     pub(crate) latency: Option<LatencyRule>,
     /// Packet time

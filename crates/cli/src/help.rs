@@ -195,7 +195,8 @@ For scripts, --report json (times in nanoseconds, null if unknown):
     "uncertainty_ns", "round_trip_ns", "rate_ppm", "rate_uncertainty_ppm" } } ],
     "clock": { "address", "stream", "state": "waiting" | "locked" | "holdover",
     "rate_ppm", "uncertainty_ppm", "holdover_ns" }, "offloads": [ { "id",
-    "plugin", "client", "phase", "share", "blocks", "missed", "restarts" } ] } ],
+    "plugin", "client", "phase", "share", "blocks", "missed", "restarts" } ]
+    } ],
     "unreadable": [ { "socket", "reason" } ] }
 
 "#,

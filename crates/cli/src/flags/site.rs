@@ -92,7 +92,7 @@ pub(crate) struct ZonesFlags {
     /// Output format: text, json or none
     #[arg(long, value_name = "FORMAT", default_value = "text", hide_possible_values = true)]
     pub(crate) report: PlainKind,
-    /// Also list the settings of each zone: volume of pages, delay, equalizer, limiter
+    /// Also list the settings of each zone
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }
@@ -299,7 +299,7 @@ pub(crate) struct PlayFlags {
     pub(crate) zones: String,
     /// Recording: a file, or a message of the building file
     pub(crate) recording: PathBuf,
-    /// Repeat the recording until Ctrl-C or taut stop, for a day at most
+    /// Repeat until Ctrl-C or taut stop; a day at most
     #[arg(long, conflicts_with = "queue")]
     pub(crate) repeat: bool,
     /// With --repeat: end after this time, such as 10min
