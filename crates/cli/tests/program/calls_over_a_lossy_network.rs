@@ -98,8 +98,8 @@ fn default_call_repairs_losses_both_ways_and_reports_them() {
         lost.as_f64().unwrap() / of.as_f64().unwrap()
     };
     let lost = [
-        share(&stream(0)["counters"]["lost"], &stream(0)["counters"]["received"]),
-        share(&stream(1)["receivers"][0]["unrepaired"], &stream(1)["counters"]["sent"]),
+        share(&stream(0)["counters"]["lost"], &stream(0)["counters"]["packets_received"]),
+        share(&stream(1)["receivers"][0]["unrepaired"], &stream(1)["counters"]["packets_sent"]),
     ];
     // From the seventh of 15 seconds on at the latest, copies replace the 5 % that are lost.
     assert!(lost.iter().all(|lost| *lost < 0.035), "{lost:?}");

@@ -216,7 +216,7 @@ fn pages_start_with_required_options_and_keep_example_lines() {
     }
     for (name, begins) in [
         ("taut-send.1", "\\fBtaut send\\fR \\-\\-input DEVICE \\-\\-to ADDRESS... ["),
-        ("taut-compare.1", "\\fBtaut compare\\fR SENT HEARD"),
+        ("taut-compare.1", "\\fBtaut compare\\fR SENT RECEIVED"),
         ("taut.1", "\\fBtaut\\fR [\\-\\-help] [\\-\\-version] COMMAND ..."),
     ] {
         let page = page(name);

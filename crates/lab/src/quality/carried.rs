@@ -180,7 +180,7 @@ fn row(name: &str, judged: &Value) -> ReportRow {
     };
     add("verdict", "verdict", judged["verdict"].clone());
     add("sent_frames", "frames sent", judged["sent_frames"].clone());
-    add("heard_frames", "heard", judged["heard_frames"].clone());
+    add("received_frames", "received", judged["received_frames"].clone());
     add("identical_frames", "bit for bit", judged["identical_frames"].clone());
     let routing = &judged["channels"][0];
     let gains: Vec<f64> = list(&routing["gains"]).iter().filter_map(Value::as_f64).collect();
@@ -208,7 +208,7 @@ fn row(name: &str, judged: &Value) -> ReportRow {
     add("residue_bits", "of bits", judged["residue"]["bits"].clone());
     let tone = &judged["tones"][0];
     add("thd_n_sent_db", "THD+N sent, dB", tone["sent"]["thd_n_db"].clone());
-    add("thd_n_db", "THD+N heard, dB", tone["heard"]["thd_n_db"].clone());
+    add("thd_n_db", "THD+N received, dB", tone["received"]["thd_n_db"].clone());
     let dropouts = &judged["dropouts"];
     add("dropouts", "dropouts", dropouts["count"].clone());
     add("dropout_frames", "frames in them", dropouts["frames"].clone());
