@@ -172,7 +172,7 @@ impl Resampler {
             let part = left.min(self.longest);
             left -= part;
             self.fill_missing(part, step);
-            let moved = u128::from(self.fraction) + part as u128 * u128::from(step.bits());
+            let moved = self.moved(part, step);
             self.place += (moved >> 32) as usize;
             self.fraction = moved as u32;
         }
@@ -203,8 +203,12 @@ impl Resampler {
     }
 
     fn frames_in(&self, frames: usize, step: Step) -> usize {
-        let moved = u128::from(self.fraction) + frames as u128 * u128::from(step.bits());
-        (moved >> 32) as usize
+        (self.moved(frames, step) >> 32) as usize
+    }
+
+    /// Place after `frames` output frames, in 2^-32 input frames from the present whole one.
+    fn moved(&self, frames: usize, step: Step) -> u128 {
+        u128::from(self.fraction) + frames as u128 * u128::from(step.bits())
     }
 
     fn max_ahead(&self) -> usize {

@@ -67,8 +67,8 @@ A window without a delay is invalid, and each reason is a row: a tap is silent;
 the taps have no common sound (unlike); several delays match equally well, as
 with an echo or a tone (ambiguous, with up to eight of them); the best is at the
 end of --max-delay (end of range); the recording ends before the second tap has
-the sound (recording too short); the delay steps within the window. A delay that both taps share, such as that of a
-card's converter, is not measured.
+the sound (recording too short); the delay steps within the window. A delay that
+both taps share, such as that of a card's converter, is not measured.
 
 Exit status: 0 if a delay was found, 1 if no window has one, 2 for wrong usage."#;
 

@@ -111,17 +111,20 @@ impl Renderer {
         due.frame + Frames::new(over) + Frames::from_len(self.resampler.ahead())
     }
 
+    /// From the playout position to `due`; zero without a position.
+    fn away(&self, due: &Due) -> FineFrames {
+        self.place().map_or(FineFrames::ZERO, |place| due.point - place)
+    }
+
     /// Whether `due` is too far to follow. `slack` tolerates the clock uncertainty.
     pub(crate) fn is_far(&self, due: &Due, slack: bool) -> bool {
         let slack = if slack { due.tolerance(self.frame) } else { Span::ZERO };
-        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
-        self.frame.times(away).abs() > Self::FOLLOWED + slack
+        self.frame.times(self.away(due)).abs() > Self::FOLLOWED + slack
     }
 
     /// Whether shared-clock cards are misaligned: beyond rounding if `new`, else for a while.
     pub(crate) fn is_beside(&self, due: &Due, new: bool) -> bool {
-        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
-        (new && away.parts().abs() > FineFrames::ONE) || self.servo.is_beside()
+        (new && self.away(due).parts().abs() > FineFrames::ONE) || self.servo.is_beside()
     }
 
     /// Chooses the step for a block after `skipped` frames of silence. It is valid for `next`
@@ -159,14 +162,12 @@ impl Renderer {
     }
 
     pub(crate) fn is_near(&self, due: &Due) -> bool {
-        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
-        self.frame.times(away).abs() <= Self::NEAR
+        self.frame.times(self.away(due)).abs() <= Self::NEAR
     }
 
     /// Whether an inaudible stream is at its place: within the noise of a known clock.
     pub(crate) fn is_at(&self, due: &Due) -> bool {
-        let away = self.place().map_or(FineFrames::ZERO, |place| due.point - place);
-        away.parts().abs() <= 2 * FineFrames::ONE
+        self.away(due).parts().abs() <= 2 * FineFrames::ONE
     }
 
     /// Larger changes cause a jump, so that packets in time find their place.

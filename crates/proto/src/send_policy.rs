@@ -109,7 +109,7 @@ pub struct SendPolicyConfig {
     pub held: Span,
     /// Redundancy.
     pub redundancy: Regulator,
-    /// Whether there is no redundancy before an audible loss ([`LastingLoss::AUDIBLE`]).
+    /// Send redundancy only after an audible loss ([`LastingLoss::AUDIBLE`]).
     pub repairs_after_loss: bool,
     /// Maximum repair time; `None` for all that the latency leaves.
     pub repair_budget: Option<Span>,

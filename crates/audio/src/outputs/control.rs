@@ -55,11 +55,6 @@ impl OutputControl {
         }
     }
 
-    /// Current settings.
-    pub fn settings(&self) -> OutputSettings {
-        self.change(|settings| *settings)
-    }
-
     /// Largest absolute sample of both channels since the last call, after the equalizer.
     pub fn peak(&self) -> f32 {
         f32::from_bits(self.0.peak.swap(0, Ordering::Relaxed))

@@ -335,7 +335,7 @@ fn settings_are_applied_in_their_order() {
         delay: Span::from_millis(2),
         limiter: Some(gain(-3.0)),
     };
-    assert_eq!(control.settings(), expected);
+    assert_eq!(control.change(|it| *it), expected);
 }
 
 #[test]

@@ -59,11 +59,16 @@ impl Passages {
             };
             let Some(input) = input else { continue };
             // A full ring loses only statistics; it is emptied 50 times a second.
-            let full = input.passages.push(*passage).is_err();
-            input.unbooked += u64::from(full && passage.outcome != Outcome::Discarded);
+            let is_stored = input.passages.push(*passage).is_ok();
+            input.unbooked += lost_traces(passage, is_stored);
         }
         self.kept.clear();
     }
+}
+
+/// Lost traces to count. Discarded packets have a counter of their own.
+fn lost_traces(passage: &PacketTrace, is_stored: bool) -> u64 {
+    u64::from(!is_stored && passage.outcome != Outcome::Discarded)
 }
 
 pub(crate) struct Mixer {

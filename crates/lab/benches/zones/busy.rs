@@ -12,7 +12,7 @@ use tautline_proto::zone::Arbiter;
 
 use crate::station::Sender;
 use crate::zone::Zone;
-use crate::{PAGE, PROGRAM, Pace, READY, pause};
+use crate::{PAGE, Pace, READY, STEADY, pause};
 
 /// The least that a receiver does: once per period it takes all packets and converts their samples.
 struct Bare {
@@ -56,7 +56,7 @@ fn shares(zone: &Zone, [used, packets]: [&AtomicI64; 2], seconds: usize) -> (f64
 pub(crate) fn busy(seconds: usize) {
     let pace = Pace::USUAL;
     let zone = Zone::start(1, pace, 0);
-    let program = Sender::program(&[zone.program], pace, PROGRAM);
+    let program = Sender::program(&[zone.program], pace, STEADY);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_nonblocking(true).unwrap();
     let tap = socket.local_addr().unwrap();

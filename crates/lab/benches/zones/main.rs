@@ -87,6 +87,8 @@ const PAGES: Span = Span::from_millis(600);
 const RESTORED: Span = Span::from_millis(1600);
 const CROSSED: Span = Span::from_millis(100);
 const FLIP: Span = Span::from_millis(250);
+/// A program that keeps its sign.
+const STEADY: Span = Span::from_secs(24 * 3600);
 /// A dead station's announcement lasts this much longer.
 const SILENCE: Span = Span::from_millis(500);
 /// From the return of the program to its crossing of half its gain.
@@ -119,7 +121,8 @@ struct Building {
     announcements: Vec<SocketAddr>,
     /// Relays of announcements.
     relays: Vec<Relay>,
-    _programs: Vec<Relay>,
+    /// Relays of the program.
+    programs: Vec<Relay>,
 }
 
 impl Building {
@@ -136,9 +139,9 @@ impl Building {
         };
         let at = |of: fn(&Zone) -> SocketAddr| zones.iter().map(of).collect::<Vec<_>>();
         let (announcements, relays) = relayed(at(|zone| zone.announcements), 1);
-        let (programs, _programs) = relayed(at(|zone| zone.program), 1000);
-        let program = Sender::program(&programs, pace, PROGRAM);
-        Self { zones, program, pace, announcements, relays, _programs }
+        let (to, programs) = relayed(at(|zone| zone.program), 1000);
+        let program = Sender::program(&to, pace, STEADY);
+        Self { zones, program, pace, announcements, relays, programs }
     }
 
     /// Switches all zones to a program that changes its sign every [`FLIP`]. Returns the first change
@@ -146,13 +149,13 @@ impl Building {
     fn switch(&mut self, seed: u64) -> Vec<Option<LocalTime>> {
         let (plans, to): (Vec<_>, Vec<_>) = self.zones.iter().map(Zone::another_program).unzip();
         let (to, relays) = relayed(&to, seed);
-        let program = Sender::flipping(&to, self.pace, PROGRAM);
+        let program = Sender::program(&to, self.pace, FLIP);
         let at = now() + READY;
         for (zone, plan) in self.zones.iter().zip(plans) {
             zone.switch(plan, at);
         }
         pause(READY + RESTORED);
-        self._programs = relays;
+        self.programs = relays;
         core::mem::replace(&mut self.program, program).release();
         let crossed = |seen: &&Seen| seen.0 == Change::Sign && seen.1 >= at + CROSSED;
         self.seen().iter().map(|seen| Some(seen.iter().find(crossed)?.1)).collect()

@@ -20,7 +20,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use tautline_proto::wire::rtp::STAMPED_HEADER_BYTES;
 use tautline_proto::zone::Priority;
 
-use crate::{ALL, FLIP, LINK_OFFSET, OPTIONS, Pace};
+use crate::{ALL, LINK_OFFSET, OPTIONS, PROGRAM, Pace, STEADY};
 
 /// A running sender. Until its button is pressed, it only exchanges reports.
 pub(crate) struct Sender {
@@ -32,17 +32,9 @@ pub(crate) struct Sender {
 const NOT_YET: i64 = i64::MAX;
 
 impl Sender {
-    /// A program that sends from now on.
-    pub(crate) fn program(to: &[SocketAddr], pace: Pace, level: f32) -> Self {
-        let sender = Self::start((to, &[]), pace, (level, Frames::new(i64::MAX)), None);
-        sender.press();
-        sender
-    }
-
-    /// A program whose sign changes every [`FLIP`].
-    pub(crate) fn flipping(to: &[SocketAddr], pace: Pace, level: f32) -> Self {
-        let flip = pace.device().rate.frames_within(FLIP);
-        let sender = Self::start((to, &[]), pace, (level, flip), None);
+    /// A program that sends from now on. Its sign changes every `flip`.
+    pub(crate) fn program(to: &[SocketAddr], pace: Pace, flip: Span) -> Self {
+        let sender = Self::start((to, &[]), pace, (PROGRAM, flip), None);
         sender.press();
         sender
     }
@@ -54,13 +46,13 @@ impl Sender {
         level: f32,
     ) -> Self {
         let plan = AnnouncementPlan::new(vec![ALL], Priority(100)).unwrap();
-        Self::start((to, taps), pace, (level, Frames::new(i64::MAX)), Some(plan))
+        Self::start((to, taps), pace, (level, STEADY), Some(plan))
     }
 
     fn start(
         (to, taps): (&[SocketAddr], &[SocketAddr]),
         pace: Pace,
-        (level, flip): (f32, Frames),
+        (level, flip): (f32, Span),
         announcement: Option<AnnouncementPlan>,
     ) -> Self {
         let format = pace.format();
@@ -77,7 +69,12 @@ impl Sender {
         plan.announcement = announcement;
         let engine = SendEngine::new(plan).unwrap();
         let (pressed, stop) = (Arc::new(AtomicI64::new(NOT_YET)), Stop::default());
-        let device = Button { settings, level, flip, pressed: Arc::clone(&pressed) };
+        let device = Button {
+            settings,
+            level,
+            flip: format.rate.frames_within(flip),
+            pressed: Arc::clone(&pressed),
+        };
         let ends = stop.clone();
         let run = std::thread::spawn(move || {
             engine.run(Box::new(device), &OPTIONS, &ends, &mut |_| ()).unwrap();

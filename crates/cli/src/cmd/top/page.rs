@@ -6,14 +6,14 @@ use super::programs::Programs;
 use super::worked;
 use crate::failure::Failure;
 
-const NOBODY: &str = "no stream runs here; start one, such as taut demo, or run taut top as the user who \
+const NO_STREAM: &str = "no stream runs here; start one, such as taut demo, or run taut top as the user who \
                       runs it";
 
 const GAP: usize = 2;
 const ADDRESS: usize = 36;
 
 pub(super) fn nobody(programs: &Programs) -> Option<&'static str> {
-    programs.is_empty().then_some(NOBODY)
+    programs.is_empty().then_some(NO_STREAM)
 }
 
 pub(super) fn page(programs: &Programs) -> String {

@@ -9,14 +9,14 @@ use tautline_proto::faults::{Faults, Harm};
 use tautline_proto::jitter_buffer::{
     JitterBuffer, Playable, PullTimes, ReceiveCommand, Received, StreamStatus,
 };
-use tautline_proto::ledger::{Outcome, PacketTrace};
+use tautline_proto::ledger::PacketTrace;
 use tautline_proto::stream::Outgoing;
 use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::zone::Programs;
 use tautline_report::PathReport;
 
-use super::Passages;
 use super::marks::{AffectedFrames, LabelMark, LabelMarks};
+use super::{Passages, lost_traces};
 use crate::control::VOLUME_RAMP;
 use crate::monitor::levels::{LevelTap, levels};
 use crate::monitor::sound::PacketTap;
@@ -285,9 +285,8 @@ impl MixerInput {
         let before = self.missed();
         let Self { receiver, unbooked, .. } = self;
         let pulled = receiver.pull(out, times, |passage| {
-            // Discarded packets have a counter of their own.
-            let counts = passage.outcome != Outcome::Discarded;
-            *unbooked += u64::from(!passages.push(index, passage) && counts);
+            let is_stored = passages.push(index, passage);
+            *unbooked += lost_traces(&passage, is_stored);
         });
         self.update_decoded();
         if let Some(marks) = &mut self.marks {
