@@ -423,7 +423,7 @@ impl SendPolicy {
 
     /// All receivers that reported.
     pub fn receivers(&self) -> impl Iterator<Item = &KnownReceiver> {
-        self.receivers.all()
+        self.receivers.all().filter(|known| known.receives())
     }
 
     /// Trusted receivers.

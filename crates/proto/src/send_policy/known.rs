@@ -61,8 +61,8 @@ impl KnownReceiver {
         self.watch.silence(now)
     }
 
-    /// Whether it can get lost: not if it is only another sender.
-    const fn receives(&self) -> bool {
+    /// Whether it receives: in a call, another sender reports from the same host.
+    pub(super) const fn receives(&self) -> bool {
         !self.sends || self.block.is_some() || self.effective.is_some() || self.losses.is_some()
     }
 }

@@ -241,9 +241,10 @@ fn another_sender_at_the_address_is_not_lost_unless_it_receives() {
     let captured = Event::Captured(1, 0, wall);
     watched.0.handle(Host::UNKNOWN, &captured, watched.1);
     assert_eq!(watched.pass(600, &[]), []);
-    assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![Presence::Left], 0));
+    assert_eq!((watched.presence(), watched.0.receivers_lost()), (vec![], 0));
     watched.0.handle(Host::UNKNOWN, &captured, watched.1);
     watched.pass(20, &[1]);
+    assert_eq!(watched.presence(), [Presence::Here]);
     assert_eq!(watched.pass(60, &[]).len(), 1);
 }
 
