@@ -59,9 +59,12 @@ mod tests {
         assert_eq!(follow("opus-voice", 9_100), None);
         assert_eq!(follow("opus", 9_900), None, "a trial");
         assert_eq!(follow("opus-voice", 10_000), None);
+        assert_eq!(follow("opus-voice", 10_999), None);
         assert_eq!(follow("opus-voice", 11_000), Some(2));
         assert_eq!(follow("l24", 12_000), None);
         assert_eq!(follow("l24", 14_000), None, "as agreed");
+        assert_eq!(follow("opus-voice", 15_000), None);
+        assert_eq!(follow("opus-voice", 16_000), Some(3));
     }
 
     #[test]

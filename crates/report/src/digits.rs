@@ -136,6 +136,7 @@ mod tests {
         let reported = |ppm, error| ppm_with_error(ppm, Some(error));
         assert_eq!(reported(-32.7, 110.0), "within ± 150 ppm, not known closer");
         assert_eq!(reported(50.004, 1.23), "at +50.0 ± 1.3 ppm");
+        assert_eq!(reported(-50.004, 1.23), "at -50.0 ± 1.3 ppm");
         assert_eq!(reported(-50.004, 0.0), "at -50.00 ppm");
         assert_eq!(reported(0.0, 5.0), "within ± 5.0 ppm, not known closer");
     }

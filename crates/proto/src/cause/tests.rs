@@ -179,6 +179,7 @@ fn packet_held_longer_than_any_stall_is_the_networks() {
     causes.observe(&packet([1_010, 251_300, 251_900]));
     let held = |millis: i64| packet([1_010, 1_210 + 1_000 * millis, 1_900 + 1_000 * millis]);
     assert_eq!(causes.judge(&held(200), |_, _| true), Late::HostStalled);
+    assert_eq!(causes.judge(&held(250), |_, _| true), Late::HostStalled);
     assert_eq!(causes.judge(&held(251), |_, _| true), Late::Network);
     assert_eq!(causes.judge(&held(6_400), |_, _| true), Late::Network);
 }

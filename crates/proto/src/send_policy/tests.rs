@@ -129,6 +129,10 @@ fn more_redundancy_is_sent_at_once_and_less_after_a_while() {
     assert!(poll(0.1, 1), "packets of 5 ms are repeated whole");
     assert!(poll(0.0, 2) && poll(0.0, 11));
     assert!(!poll(0.0, 12));
+    assert!(poll(0.1, 20) && poll(0.0, 21));
+    assert!(poll(0.1, 25), "the wait begins again");
+    assert!(poll(0.0, 26) && poll(0.0, 35));
+    assert!(!poll(0.0, 36));
 }
 
 #[test]

@@ -102,15 +102,15 @@ fn packets_that_were_not_played_have_no_time_at_the_dac() {
     let joined = joined();
     assert_eq!(joined.lines.len(), 8);
     let known =
-        |line: usize, names: [&str; 4]| names.map(|name| !cell(&joined, line, name).is_empty());
-    let names = ["send_ns", "wakeup_ns", "device_ns", "total_ns"];
+        |line: usize, names: [&str; 5]| names.map(|name| !cell(&joined, line, name).is_empty());
+    let names = ["send_ns", "wakeup_ns", "buffer_ns", "device_ns", "total_ns"];
     for (line, outcome, stages) in [
-        (1, "unlogged", [true, false, false, false]),
-        (2, "played", [true; 4]),
-        (4, "late", [true, true, false, false]),
-        (5, "lost", [true, false, false, false]),
-        (6, "underrun", [true, true, false, false]),
-        (7, "dropped", [true, false, false, false]),
+        (1, "unlogged", [true, false, false, false, false]),
+        (2, "played", [true; 5]),
+        (4, "late", [true, true, false, false, false]),
+        (5, "lost", [true, false, false, false, false]),
+        (6, "underrun", [true, true, false, false, false]),
+        (7, "dropped", [true, false, false, false, false]),
     ] {
         assert_eq!((cell(&joined, line, "outcome"), known(line, names)), (outcome, stages));
     }
