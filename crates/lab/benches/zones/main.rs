@@ -240,12 +240,18 @@ fn print(name: &str, mut spans: Vec<Span>, missed: usize) {
 fn press(zones: usize, pages: usize) {
     let mut building = Building::open(zones, Pace::MANY, false);
     let (mut taken, mut missed) = (Vec::new(), 0);
-    for _ in 0..pages {
+    for page in 0..pages {
         let (pressed, seen) = building.page();
-        let starts = seen.iter().map(|seen| find(seen, Change::Start));
-        for start in starts {
-            taken.extend(start.map(|start| start - pressed));
-            missed += usize::from(start.is_none());
+        for (zone, seen) in seen.iter().enumerate() {
+            match find(seen, Change::Start) {
+                Some(start) => taken.push(start - pressed),
+                None => {
+                    missed += 1;
+                    let seen: Vec<_> =
+                        seen.iter().map(|(change, at)| (change, *at - pressed)).collect();
+                    println!("missed: page {page}, zone {zone}: {seen:?}");
+                }
+            }
         }
     }
     building.close();

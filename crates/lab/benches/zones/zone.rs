@@ -36,7 +36,7 @@ pub(crate) enum Change {
     End,
     /// The program is halfway up.
     Restore,
-    /// The program goes through 0.
+    /// The program changes its sign, and is past half of its level.
     Sign,
 }
 
@@ -151,8 +151,10 @@ impl Watch {
         let (start, end) = (PROGRAM + PAGE / 2.0, DUCKED + PAGE / 2.0);
         let falls = |below: f32| self.before >= below && sample < below;
         let rises = |above: f32| self.before < above && sample >= above;
-        if if self.inverted { sample > 0.0 } else { sample < 0.0 } {
-            Some((Change::Sign, 0.0))
+        // The resampler's filter rings around 0 at the end of an announcement.
+        let flipped = if self.inverted { PROGRAM / 2.0 } else { -PROGRAM / 2.0 };
+        if if self.inverted { rises(flipped) } else { falls(flipped) } {
+            Some((Change::Sign, flipped))
         } else if !self.pages && rises(start) {
             Some((Change::Start, start))
         } else if self.pages && falls(end) {
