@@ -31,7 +31,7 @@ pub(crate) struct MixChanges {
     coming: Producer<Replacement>,
     gone: Consumer<MixerInput>,
     pub(crate) repairers: RepairerStore,
-    heirs: Vec<(usize, ReceivedStream)>,
+    successors: Vec<(usize, ReceivedStream)>,
     pub(crate) closed: Vec<StreamReport>,
     pub(crate) count: usize,
     /// Announcements that a user ended.
@@ -64,7 +64,7 @@ impl MixChanges {
             coming,
             gone,
             repairers,
-            heirs: Vec::new(),
+            successors: Vec::new(),
             closed: Vec::new(),
             count: places,
             stopped: Vec::new(),
@@ -89,12 +89,12 @@ impl MixChanges {
         }
     }
 
-    pub(crate) fn heirs(&self) -> impl Iterator<Item = &ReceivedStream> + Clone {
-        self.heirs.iter().map(|(_, stream)| stream)
+    pub(crate) fn successors(&self) -> impl Iterator<Item = &ReceivedStream> + Clone {
+        self.successors.iter().map(|(_, stream)| stream)
     }
 
-    pub(crate) fn heirs_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
-        self.heirs.iter_mut().map(|(_, stream)| stream)
+    pub(crate) fn successors_mut(&mut self) -> impl Iterator<Item = &mut ReceivedStream> {
+        self.successors.iter_mut().map(|(_, stream)| stream)
     }
 
     pub(crate) fn serve(&mut self, streams: &mut [ReceivedStream]) {
@@ -169,7 +169,7 @@ impl MixChanges {
         input.await_turn(fader.wanted());
         stream.inherit(&streams[place]);
         let _ = self.coming.push(Replacement { place, joins, input });
-        self.heirs.push((place, stream));
+        self.successors.push((place, stream));
         Ok(Changed::From(address))
     }
 
@@ -181,9 +181,10 @@ impl MixChanges {
         hearing: &Hearing,
     ) {
         while let Ok(mut input) = self.gone.pop() {
-            let waiting = self.heirs.iter().position(|(_, stream)| stream.number == input.number);
+            let waiting =
+                self.successors.iter().position(|(_, stream)| stream.number == input.number);
             if let Some(waiting) = waiting {
-                let (_, mut stream) = self.heirs.remove(waiting);
+                let (_, mut stream) = self.successors.remove(waiting);
                 stream.conversation.leave();
                 continue;
             }
@@ -191,10 +192,11 @@ impl MixChanges {
             else {
                 continue;
             };
-            let Some(heir) = self.heirs.iter().position(|(wanted, _)| *wanted == place) else {
+            let Some(successor) = self.successors.iter().position(|(wanted, _)| *wanted == place)
+            else {
                 continue;
             };
-            let (_, mut stream) = self.heirs.remove(heir);
+            let (_, mut stream) = self.successors.remove(successor);
             let old = &mut streams[place];
             let xruns = old.statistics.status.map_or(0, |status| status.stream.counters.xruns);
             input.notify(now(), xruns, None);
@@ -209,14 +211,14 @@ impl MixChanges {
 
     fn standing(&self, streams: &[ReceivedStream]) -> ReceiveStanding {
         let standing = (0..).zip(streams).map(|(place, stream)| {
-            let heir = self.heirs.iter().rfind(|(wanted, _)| *wanted == place);
+            let successor = self.successors.iter().rfind(|(wanted, _)| *wanted == place);
             StreamStanding {
                 latency: stream.policy.link_offset(),
                 auto: stream.policy.auto().is_some(),
                 longest: stream.policy.longest(),
                 volume: stream.fader,
                 address: stream.address.clone(),
-                waits_for: heir.map(|(_, heir)| heir.address.clone()),
+                waits_for: successor.map(|(_, successor)| successor.address.clone()),
             }
         });
         ReceiveStanding { volume: self.fader, streams: standing.collect() }

@@ -55,12 +55,14 @@ impl Passages {
             let places = inputs.len();
             let input = match index.checked_sub(places) {
                 None => Some(&mut inputs[*index]),
-                Some(heir) => succession.heirs()[heir].as_mut().map(|heir| &mut heir.input),
+                Some(successor) => succession.successors()[successor]
+                    .as_mut()
+                    .map(|successor| &mut successor.input),
             };
             let Some(input) = input else { continue };
             // A full ring loses only statistics; it is emptied 50 times a second.
             let is_stored = input.passages.push(*passage).is_ok();
-            input.unbooked += lost_traces(passage, is_stored);
+            input.trace_overflow += lost_traces(passage, is_stored);
         }
         self.kept.clear();
     }
@@ -142,17 +144,17 @@ impl Mixer {
             let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, places));
             latest = input.read_lent(latest, listens, &mut self.spares);
         }
-        if self.succession.has_heirs() { self.read_heirs(latest) } else { latest }
+        if self.succession.has_successors() { self.read_successors(latest) } else { latest }
     }
 
     #[cold]
     #[inline(never)]
-    fn read_heirs(&mut self, woke: LocalTime) -> LocalTime {
+    fn read_successors(&mut self, woke: LocalTime) -> LocalTime {
         let (mouth, places) = (self.mouth.as_ref(), self.inputs.len());
-        let heirs = self.succession.heirs().iter_mut().flatten();
-        (places..).zip(heirs).fold(woke, |latest, (place, heir)| {
+        let successors = self.succession.successors().iter_mut().flatten();
+        (places..).zip(successors).fold(woke, |latest, (place, successor)| {
             let listens = mouth.is_some_and(|mouth| mouth.may_be_found(place, places));
-            heir.input.read_lent(latest, listens, &mut self.spares)
+            successor.input.read_lent(latest, listens, &mut self.spares)
         })
     }
 
@@ -170,7 +172,7 @@ impl Mixer {
             sum.fill(0.0);
         }
         let (mut voices, listens) = (Voices::Nobody, self.mouth.is_some());
-        if self.succession.has_heirs() {
+        if self.succession.has_successors() {
             self.succession.begin(times.meets, Frames::from_len(samples / channels));
         }
         for (index, input) in self.inputs.iter_mut().enumerate() {
@@ -196,8 +198,8 @@ impl Mixer {
                 add(sum, one);
             }
         }
-        if self.succession.has_heirs() {
-            voices = self.add_heirs(out, samples, times, voices);
+        if self.succession.has_successors() {
+            voices = self.add_successors(out, samples, times, voices);
         }
         if let Some(mouth) = &mut self.mouth {
             mouth.emit(times.meets, voices);
@@ -214,7 +216,7 @@ impl Mixer {
 
     #[cold]
     #[inline(never)]
-    fn add_heirs(
+    fn add_successors(
         &mut self,
         out: &mut [f32],
         samples: usize,
@@ -226,17 +228,17 @@ impl Mixer {
         let mapped = !self.map.is_identity(self.channels.count());
         let one = &mut self.one[..samples];
         let sum = if mapped { &mut self.sum[..samples] } else { out };
-        for (index, heir) in self.succession.heirs().iter_mut().enumerate() {
-            let Some(heir) = heir else { continue };
+        for (index, successor) in self.succession.successors().iter_mut().enumerate() {
+            let Some(successor) = successor else { continue };
             let place = self.inputs.len() + index;
-            heir.pull(one, times, &mut self.passages, place);
+            successor.pull(one, times, &mut self.passages, place);
             if let Some(zone) = &self.zone {
-                zone.shape(&heir.input, one, times.meets);
+                zone.shape(&successor.input, one, times.meets);
             }
-            if selects && heir.input.announces.is_none() {
-                select(&self.programs, index, &heir.input, one, times.meets);
+            if selects && successor.input.announces.is_none() {
+                select(&self.programs, index, &successor.input, one, times.meets);
             }
-            heir.shape(one, times);
+            successor.shape(one, times);
             if listens {
                 voices = voices.with(place, one);
             }
@@ -296,8 +298,9 @@ impl Mixer {
 
     fn notify(&mut self, at: LocalTime) {
         self.reported = at;
-        let heirs = self.succession.heirs().iter_mut().flatten().map(|heir| &mut heir.input);
-        for input in self.inputs.iter_mut().chain(heirs) {
+        let successors =
+            self.succession.successors().iter_mut().flatten().map(|successor| &mut successor.input);
+        for input in self.inputs.iter_mut().chain(successors) {
             input.notify(at, self.xruns, self.lead.kept());
         }
     }

@@ -88,7 +88,7 @@ impl ReceivedStreams {
         let Self { streams, shared, changes, zone, watch, .. } = self;
         let speaks = |number: usize| speaking.binary_search(&(number as u64)).is_ok();
         shared.iter_mut().filter(|shared| speaks(shared.host)).for_each(SharedLinkEnd::read);
-        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+        for stream in streams.iter_mut().chain(changes.successors_mut()) {
             let link = stream.shares.map(|shares| &mut shared[shares.link]);
             let spoken_to = match &link {
                 Some(link) => link.is_spoken_to(stream),
@@ -155,7 +155,7 @@ impl ReceivedStreams {
         let reported = clock.as_mut().and_then(|clock| clock.handle(|note| watch.note(note)));
         watch.look();
         hearing.listen();
-        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+        for stream in streams.iter_mut().chain(changes.successors_mut()) {
             if let Some(reported) = reported {
                 stream.keep_pace(reported);
             }
@@ -175,7 +175,7 @@ impl ReceivedStreams {
         self.follow_senders();
         let Self { streams, shared, changes, watch, .. } = self;
         shared.iter_mut().for_each(SharedLinkEnd::read);
-        for stream in streams.iter_mut().chain(changes.heirs_mut()) {
+        for stream in streams.iter_mut().chain(changes.successors_mut()) {
             let link = stream.shares.map(|shares| &mut shared[shares.link]);
             converse(stream, link, watch);
         }
@@ -184,7 +184,7 @@ impl ReceivedStreams {
     }
 
     fn all(&self) -> impl Iterator<Item = &ReceivedStream> {
-        self.streams.iter().chain(self.changes.heirs())
+        self.streams.iter().chain(self.changes.successors())
     }
 
     pub(crate) fn is_over(&mut self) -> bool {

@@ -293,13 +293,13 @@ fn without_a_period_short_runs_are_assumed() {
     };
     share(4096, None);
     let cost = workshop.catalogue().plugins[0].cost.unwrap();
-    let booked = |frames: f64| of_run(cost, frames) / (frames * 1e9 / 48_000.0);
+    let expected = |frames: f64| of_run(cost, frames) / (frames * 1e9 / 48_000.0);
     for (max_frames, frames) in [(4096, 64.0), (64, 64.0), (16, 16.0)] {
-        let (share, booked) = (share(max_frames, None), booked(frames));
-        assert!((share / booked - 1.0).abs() < 1e-9, "{max_frames}: {share}, not {booked}");
+        let (share, expected) = (share(max_frames, None), expected(frames));
+        assert!((share / expected - 1.0).abs() < 1e-9, "{max_frames}: {share}, not {expected}");
     }
     let reported = share(4096, Some(10_000_000));
-    assert!((reported / booked(480.0) - 1.0).abs() < 1e-9, "{reported}");
+    assert!((reported / expected(480.0) - 1.0).abs() < 1e-9, "{reported}");
 }
 
 #[test]

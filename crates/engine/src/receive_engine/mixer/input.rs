@@ -99,7 +99,7 @@ pub(crate) struct MixerInput {
     pub(crate) sounds: bool,
     pub(crate) alive: bool,
     pub(crate) faults: Faults,
-    pub(crate) unbooked: u64,
+    pub(crate) trace_overflow: u64,
     pub(crate) paths: Paths,
 }
 
@@ -156,7 +156,7 @@ impl MixerInput {
             sounds: false,
             alive: false,
             faults: Faults::NONE,
-            unbooked: 0,
+            trace_overflow: 0,
             paths: Paths::default(),
         }
     }
@@ -209,7 +209,7 @@ impl MixerInput {
     // With two callers, a call would cost 16 instructions.
     #[inline(always)]
     pub(super) fn take(&mut self, datagram: &Datagram<'_>, listens: bool) -> bool {
-        let Self { receiver, tap, marks, passages, faults, unbooked, paths, .. } = self;
+        let Self { receiver, tap, marks, passages, faults, trace_overflow, paths, .. } = self;
         let channels = receiver.format().channels.count();
         let (mut tap, mut goes_on) = (tap.as_mut().filter(|_| listens), false);
         let mut bring = |packet: Playable<'_>| {
@@ -232,7 +232,7 @@ impl MixerInput {
             let age = receiver.placement().link_offset();
             let captured = passage.origin.map_or(passage.arrival - age, |o| o.capture);
             faults.add(captured, passage.read, Harm { late: 1, ..Harm::default() });
-            *unbooked += u64::from(passages.push(passage).is_err());
+            *trace_overflow += u64::from(passages.push(passage).is_err());
         }
         goes_on
     }
@@ -283,10 +283,10 @@ impl MixerInput {
         index: usize,
     ) {
         let before = self.missed();
-        let Self { receiver, unbooked, .. } = self;
+        let Self { receiver, trace_overflow, .. } = self;
         let pulled = receiver.pull(out, times, |passage| {
             let is_stored = passages.push(index, passage);
-            *unbooked += lost_traces(&passage, is_stored);
+            *trace_overflow += lost_traces(&passage, is_stored);
         });
         self.update_decoded();
         if let Some(marks) = &mut self.marks {
@@ -315,7 +315,7 @@ impl MixerInput {
         stream.counters.xruns = xruns;
         stream.counters.socket_drops = link.kernel_drops + link.ring_drops;
         stream.counters.auth_failed = link.auth_failed;
-        stream.counters.trace_overflow += self.unbooked;
+        stream.counters.trace_overflow += self.trace_overflow;
         stream.faults = self.faults;
         stream.quiet = self.is_quiet(at);
         stream.lead = lead;

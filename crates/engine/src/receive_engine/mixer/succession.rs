@@ -32,7 +32,7 @@ pub(crate) struct PendingStream {
 }
 
 pub(crate) struct Succession {
-    heirs: Box<[Option<PendingStream>]>,
+    successors: Box<[Option<PendingStream>]>,
     /// While it is 0, no place is checked.
     waiting: usize,
     coming: Consumer<Replacement>,
@@ -71,32 +71,32 @@ impl Succession {
         coming: Consumer<Replacement>,
         gone: Producer<MixerInput>,
     ) -> Self {
-        Self { heirs: (0..places).map(|_| None).collect(), waiting: 0, coming, gone }
+        Self { successors: (0..places).map(|_| None).collect(), waiting: 0, coming, gone }
     }
 
-    pub(crate) const fn has_heirs(&self) -> bool {
+    pub(crate) const fn has_successors(&self) -> bool {
         self.waiting > 0
     }
 
     #[inline]
-    pub(crate) fn heirs(&mut self) -> &mut [Option<PendingStream>] {
-        if self.waiting == 0 { &mut [] } else { &mut self.heirs }
+    pub(crate) fn successors(&mut self) -> &mut [Option<PendingStream>] {
+        if self.waiting == 0 { &mut [] } else { &mut self.successors }
     }
 
     pub(crate) fn is_crossing(&self, index: usize) -> bool {
-        let heir = || self.heirs.get(index).and_then(Option::as_ref);
-        self.waiting > 0 && heir().is_some_and(|heir| heir.crossing)
+        let successor = || self.successors.get(index).and_then(Option::as_ref);
+        self.waiting > 0 && successor().is_some_and(|successor| successor.crossing)
     }
 
     /// Starts the timed changes of a block of `frames` that is presented from `meets` on.
     #[cold]
     #[inline(never)]
     pub(crate) fn begin(&mut self, meets: LocalTime, frames: Frames) {
-        for heir in self.heirs.iter_mut().flatten() {
-            let ends = meets + heir.input.receiver.format().rate.span_of(frames);
-            let due = heir.joins.filter(|at| heir.ready && *at < ends);
-            heir.begins = heir.begins.or(due.map(|at| at.max(meets)));
-            heir.over = heir.begins.is_some_and(|begins| meets >= begins + CROSS_FADE);
+        for successor in self.successors.iter_mut().flatten() {
+            let ends = meets + successor.input.receiver.format().rate.span_of(frames);
+            let due = successor.joins.filter(|at| successor.ready && *at < ends);
+            successor.begins = successor.begins.or(due.map(|at| at.max(meets)));
+            successor.over = successor.begins.is_some_and(|begins| meets >= begins + CROSS_FADE);
         }
     }
 
@@ -110,8 +110,8 @@ impl Succession {
         meets: LocalTime,
     ) {
         if self.waiting > 0
-            && let Some(Some(heir)) = self.heirs.get(index)
-            && let Some(begins) = heir.begins
+            && let Some(Some(successor)) = self.successors.get(index)
+            && let Some(begins) = successor.begins
         {
             fade(old, block, (meets, begins), |since| quarter_sine(CROSS_FADE - since));
         }
@@ -137,7 +137,7 @@ impl Succession {
                 // The cross-fade alone raises it.
                 input.volume = Volume::over(input.gain, VOLUME_RAMP);
             }
-            let heir = PendingStream {
+            let successor = PendingStream {
                 input,
                 joins,
                 sounds_since: LocalTime::NEVER,
@@ -146,9 +146,9 @@ impl Succession {
                 begins: None,
                 over: false,
             };
-            let before = match self.heirs.get_mut(place) {
-                Some(slot) => slot.replace(heir),
-                None => Some(heir),
+            let before = match self.successors.get_mut(place) {
+                Some(slot) => slot.replace(successor),
+                None => Some(successor),
             };
             match before {
                 Some(before) => drop(self.gone.push(before.input)),
@@ -159,16 +159,17 @@ impl Succession {
 
     #[cold]
     fn hand_over(&mut self, inputs: &mut [MixerInput]) {
-        for (slot, input) in self.heirs.iter_mut().zip(inputs.iter_mut()) {
+        for (slot, input) in self.successors.iter_mut().zip(inputs.iter_mut()) {
             let silent = input.volume.current() == Gain::SILENCE;
-            let is_over = |heir: &mut PendingStream| heir.over || heir.crossing && silent;
+            let is_over =
+                |successor: &mut PendingStream| successor.over || successor.crossing && silent;
             let room = !self.gone.is_full();
-            if let Some(mut heir) = slot.take_if(|heir| room && is_over(heir)) {
+            if let Some(mut successor) = slot.take_if(|successor| room && is_over(successor)) {
                 self.waiting -= 1;
                 input.update_tap();
-                heir.input.update_tap();
-                core::mem::swap(&mut heir.input.tap, &mut input.tap);
-                let _ = self.gone.push(core::mem::replace(input, heir.input));
+                successor.input.update_tap();
+                core::mem::swap(&mut successor.input.tap, &mut input.tap);
+                let _ = self.gone.push(core::mem::replace(input, successor.input));
             }
         }
     }

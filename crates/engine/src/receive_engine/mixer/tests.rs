@@ -132,12 +132,12 @@ impl World {
 
     fn bequeath_at(&mut self, place: usize, level: f32, joins: Option<LocalTime>) -> usize {
         let queue = Queue::default();
-        let mut heir = incoming(&queue);
-        heir.number = self.queues.len();
-        heir.await_turn(Gain::UNITY);
+        let mut successor = incoming(&queue);
+        successor.number = self.queues.len();
+        successor.await_turn(Gain::UNITY);
         self.queues.push(queue);
         self.levels.push(level);
-        let replacement = Replacement { place, joins, input: heir };
+        let replacement = Replacement { place, joins, input: successor };
         self.coming.push(replacement).unwrap_or_else(|_| panic!("the ring is full"));
         self.queues.len() - 1
     }
@@ -428,23 +428,23 @@ fn numbers(gone: &mut Consumer<MixerInput>) -> Vec<usize> {
 }
 
 #[test]
-fn an_heir_takes_over_without_a_gap_or_a_click() {
+fn successor_takes_over_without_gap_or_click() {
     let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
-    let heir = world.bequeath(0, 0.5);
-    let received = world.play(WAITED, &[0, heir]);
+    let successor = world.bequeath(0, 0.5);
+    let received = world.play(WAITED, &[0, successor]);
     assert!(received.iter().all(|sample| (sample - 0.5).abs() < 1e-6));
     assert_eq!(numbers(&mut world.gone), [0]);
-    assert_eq!(world.mixer.inputs[0].number, heir);
-    assert_eq!(ends(world.play(200, &[heir])), 0.5);
+    assert_eq!(world.mixer.inputs[0].number, successor);
+    assert_eq!(ends(world.play(200, &[successor])), 0.5);
 }
 
 #[test]
-fn an_heir_of_other_sound_is_crossed_over_to_smoothly() {
+fn successor_with_other_sound_is_cross_faded() {
     let mut world = World::new(ProgramRule::Priority, &[0.5, 0.25]);
     world.play(20, &[0, 1]);
-    let heir = world.bequeath(0, -0.5);
-    assert_eq!(ends(world.play(WAITED, &[0, 1, heir])), -0.5);
+    let successor = world.bequeath(0, -0.5);
+    assert_eq!(ends(world.play(WAITED, &[0, 1, successor])), -0.5);
     assert_eq!(numbers(&mut world.gone), [0]);
     // A smooth ramp is at most 1.5 times as steep as a straight one.
     let ramp = 1.5 / VOLUME_RAMP as f32;
@@ -461,13 +461,13 @@ fn frame_at(at: LocalTime) -> usize {
 }
 
 #[test]
-fn timed_heir_takes_over_at_its_frame_with_equal_power() {
-    // Without a clock, an heir waits for a second.
+fn timed_successor_takes_over_at_its_frame_with_equal_power() {
+    // Without a clock, a successor waits for a second.
     let at = LocalTime::ZERO + LATENCY + TICK.times(1500) + TICK.half();
     let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
-    let heir = world.bequeath_at(0, -0.25, Some(at));
-    world.play(2000, &[0, heir]);
+    let successor = world.bequeath_at(0, -0.25, Some(at));
+    world.play(2000, &[0, successor]);
     let begin = frame_at(at);
     let (before, crossed) = world.played.split_at(begin + 1);
     assert!(before[20 * PACKET..].iter().all(|sample| *sample == 0.5));
@@ -482,12 +482,12 @@ fn timed_heir_takes_over_at_its_frame_with_equal_power() {
 }
 
 #[test]
-fn late_timed_heir_takes_over_once_it_has_sound() {
+fn late_timed_successor_takes_over_once_it_has_sound() {
     let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
-    let heir = world.bequeath_at(0, -0.25, Some(LocalTime::ZERO));
+    let successor = world.bequeath_at(0, -0.25, Some(LocalTime::ZERO));
     assert!(world.play(500, &[0]).iter().all(|sample| *sample == 0.5));
-    world.play(WAITED, &[0, heir]);
+    world.play(WAITED, &[0, successor]);
     assert_eq!(ends(&world.played), -0.25);
     let steps = world.played[20 * PACKET..].windows(2).map(|pair| (pair[1] - pair[0]).abs());
     let steepest = steps.fold(0.0, f32::max);
@@ -495,23 +495,23 @@ fn late_timed_heir_takes_over_once_it_has_sound() {
 }
 
 #[test]
-fn timed_heir_that_fell_silent_does_not_take_over() {
+fn timed_successor_that_fell_silent_does_not_take_over() {
     let at = LocalTime::ZERO + LATENCY + TICK.times(3000);
     let mut world = World::new(ProgramRule::Mix, &[0.5]);
     let (writer, _reported) = rings(48 * PACKET, 48);
     world.mixer.inputs[0].tap = Some(PacketTap::new(writer, 0, Frames::from_len(8 * PACKET)));
     world.play(20, &[0]);
-    let heir = world.bequeath_at(0, -0.25, Some(at));
-    world.play(1500, &[0, heir]);
+    let successor = world.bequeath_at(0, -0.25, Some(at));
+    world.play(1500, &[0, successor]);
     assert!(world.play(2000, &[0]).iter().all(|sample| *sample == 0.5));
-    world.play(WAITED, &[0, heir]);
+    world.play(WAITED, &[0, successor]);
     assert_eq!(ends(&world.played), -0.25);
     let inputs = &world.mixer.inputs;
-    assert!(inputs[0].number == heir && inputs[0].tap.is_some(), "the tap stays at the place");
+    assert!(inputs[0].number == successor && inputs[0].tap.is_some(), "the tap stays at the place");
 }
 
 #[test]
-fn an_heir_that_never_sounds_leaves_everything_as_it_was() {
+fn successor_without_sound_changes_nothing() {
     let mut world = World::new(ProgramRule::Mix, &[0.5]);
     world.play(20, &[0]);
     world.bequeath(0, -0.5);

@@ -47,8 +47,8 @@ impl ZoneMix {
         }
         let emergency = self.gains.emergency.gain_at(meets) != Gain::SILENCE;
         let volumes = self.volumes.volumes();
-        for heir in succession.heirs().iter_mut().flatten() {
-            heir.input.gain = volumes.program;
+        for successor in succession.successors().iter_mut().flatten() {
+            successor.input.gain = volumes.program;
         }
         for input in inputs {
             let gain = match input.announces {

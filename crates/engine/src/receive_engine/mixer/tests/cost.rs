@@ -281,7 +281,8 @@ fn play(scene: CostScene) -> (Counters, u32) {
     (0..periods).for_each(|_| world.period());
     let (input, end) = (world.mixer.inputs.last().unwrap(), world.ends.last().unwrap());
     let counters = *input.receiver.counters();
-    let kept = (counters.lost, counters.late, counters.duplicate, counters.resyncs, input.unbooked);
+    let kept =
+        (counters.lost, counters.late, counters.duplicate, counters.resyncs, input.trace_overflow);
     assert_eq!(kept, (0, 0, 0, 0, 0), "{counters:?}");
     assert_eq!(counters.missing_frames, 0, "{counters:?}");
     assert!(end.received + 50 > counters.received, "{} of {counters:?}", end.received);
