@@ -52,12 +52,17 @@ pub struct PtimeError {
     pub requested: Span,
 }
 
-/// Whole frames in `ptime`, rounded down.
+/// Whole frames in `ptime`, rounded down. Users write whole microseconds, so 1333us has 64 frames at
+/// 48 kHz (1333.3us).
 pub fn packet_frames(rate: Rate, ptime: Span) -> Result<Frames, PtimeError> {
     if ptime < PTIME_RANGE.0 || ptime > PTIME_RANGE.1 {
         return Err(PtimeError { requested: ptime });
     }
-    Ok(rate.frames_within(ptime))
+    Ok(frames_of_packet(rate, ptime))
+}
+
+pub(crate) fn frames_of_packet(rate: Rate, ptime: Span) -> Frames {
+    rate.frames_within(ptime + Span::from_nanos(999))
 }
 
 impl Coding {

@@ -159,7 +159,7 @@ pub(crate) fn run(flags: &mut Send) -> Result<(), Failure> {
     show.listen_to(opened.notes);
     engine.show_to(show.observers());
     print_details(flags, local, (&format, heads), &device);
-    tell_of_packets(flags, &to, (&format, heads));
+    note_packet_size(flags, &to, (&format, heads));
     file.iter().for_each(|file| tell_of_rounding(flags, file, &format));
     print_pacing(flags, &paced, latency, age);
     redundancy::notify(flags, &regulator, &format);
@@ -462,11 +462,11 @@ fn tell_of_rounding(flags: &Send, file: &FileFormat, format: &StreamFormat) {
     ));
 }
 
-fn tell_of_packets(flags: &Send, to: &[Resolved], (format, heads): (&StreamFormat, PacketHeads)) {
+fn note_packet_size(flags: &Send, to: &[Resolved], (format, heads): (&StreamFormat, PacketHeads)) {
     let voice = flags.running.voice();
     let (ptime, packet, rate) = (format.ptime(), format.packet, format.rate);
-    if ptime != flags.ptime() {
-        let requested = flags.ptime();
+    let requested = flags.ptime();
+    if (ptime - requested).abs() >= Span::from_micros(1) {
         voice.notify(&format!(
             "--ptime {requested} is {packet} whole frames at {rate}, so packets have {ptime}"
         ));

@@ -5,7 +5,9 @@ use core::fmt;
 use thiserror::Error;
 
 use crate::codec::{Codec, NotCoded};
-use crate::stream::{Coding, MAX_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, packet_frames};
+use crate::stream::{
+    Coding, MAX_DATAGRAM_BYTES, PTIME_RANGE, StreamFormat, frames_of_packet, packet_frames,
+};
 use crate::time::Span;
 use crate::units::{Channels, Rate};
 use crate::wire::{PacketHeads, WireForm};
@@ -122,12 +124,12 @@ impl StreamTerms {
 
     /// Whether packets have more frames than in `ptime`. Agreed lengths are rounded up to 1 ns.
     pub fn are_longer_than(&self, ptime: Span) -> bool {
-        self.rate.frames_within(self.ptime) > self.rate.frames_within(ptime)
+        frames_of_packet(self.rate, self.ptime) > frames_of_packet(self.rate, ptime)
     }
 
     /// Whether packets have fewer frames than in `ptime`.
     pub(super) fn are_shorter_than(&self, ptime: Span) -> bool {
-        self.rate.frames_within(self.ptime) < self.rate.frames_within(ptime)
+        frames_of_packet(self.rate, self.ptime) < frames_of_packet(self.rate, ptime)
     }
 
     /// Packet lengths, if the coding supports the stream.

@@ -96,11 +96,18 @@ proptest! {
     }
 
     #[test]
-    fn packet_is_never_longer_than_requested(rate in rate(), micros in 125_i64..=20_000) {
-        let ptime = Span::from_micros(micros);
+    fn packet_fills_the_requested_microseconds(rate in rate(), micros in 125_i64..=20_000) {
+        let (ptime, next) = (Span::from_micros(micros), Span::from_micros(micros + 1));
         let frames = packet_frames(rate, ptime).unwrap();
-        prop_assert!(frames > Frames::ZERO && rate.span_of(frames) <= ptime);
-        prop_assert!(rate.span_of(frames + Frames::new(1)) > ptime);
+        prop_assert!(frames > Frames::ZERO && rate.span_of(frames) < next);
+        prop_assert!(rate.span_of(frames + Frames::new(1)) >= ptime);
+    }
+
+    #[test]
+    fn ptime_in_microseconds_has_the_frames_of_a_period(count in 6_i64..=960) {
+        let frames = Frames::new(count);
+        let micros = Rate::HZ_48000.span_of(frames).as_nanos() / 1000;
+        prop_assert_eq!(packet_frames(Rate::HZ_48000, Span::from_micros(micros)).unwrap(), frames);
     }
 
     #[test]
