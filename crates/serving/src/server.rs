@@ -67,12 +67,13 @@ pub fn serve_with_events(
     workshop: Arc<dyn Workshop>,
     notify: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
+    listening.check()?;
     let notify: ServingEvents = Arc::new(notify);
     let admission = Admission { trust: listening.trust.clone(), notify: Arc::clone(&notify) };
     start(listening, router(workshop, admission), None, notify)
 }
 
-/// Serves a node of a building. `notify` must not block.
+/// Serves a node of a building, also hosts that are trusted later. `notify` must not block.
 pub fn serve_node(
     listening: &Listening,
     node: Arc<dyn NodeService>,
@@ -89,6 +90,7 @@ pub fn serve_calls(
     events: SyncSender<ConnectionEvent>,
     notify: impl Fn(&ServingNews) + Send + Sync + 'static,
 ) -> Result<ApiServer, ListenError> {
+    listening.check()?;
     start(listening, without_workshop(), Some(CallConnections::new(events)), Arc::new(notify))
 }
 
@@ -98,7 +100,6 @@ fn start(
     office: Option<CallConnections>,
     notify: ServingEvents,
 ) -> Result<ApiServer, ListenError> {
-    listening.check()?;
     let tls = listening.trust.as_ref().map(answering).transpose()?;
     let tls = match &office {
         Some(_) => tls.map(taking_calls),

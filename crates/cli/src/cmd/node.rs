@@ -1,6 +1,7 @@
 //! `taut node`: the zones and sources of this machine.
 
 use std::io::{BufRead as _, stdin};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use tautline_io::thread::Scheduler;
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::{AnnouncementId, Priority};
-use tautline_serving::{ApiServer, ListenError, Listening, serve_node};
+use tautline_serving::{ApiServer, Listening, serve_node};
 use tautline_site::{
     Announced, BuildingNode, CardNews, Contact, ContactAction, LOG_NAME, NodeConfig, Place, Role,
     ScheduledAnnouncement, Site, Transmission, run_card, send_source, transmit,
@@ -156,29 +157,23 @@ fn status(state: &NodeState) -> String {
     format!("{playing} of {zones} zones playing, {faults} faults")
 }
 
-/// Without trusted machines, only this one can ask the node.
+/// Machines that are paired later can use the node, too.
 fn listen(place: &Place, voice: Voice, node: &Arc<BuildingNode>) -> Result<ApiServer, Failure> {
-    let trust = TrustStore::usual().map(Some)?;
-    let any = match place.address.is_ipv4() {
-        true => "0.0.0.0",
-        false => "[::]",
-    };
-    let at = |host: &str| {
-        let address = format!("{host}:{NODE_PORT}");
-        let address =
-            address.parse().map_err(|error| Failure::usage(format!("{address}: {error}")))?;
-        let listening = Listening { address, trust: trust.clone() };
-        Ok::<_, Failure>(serve_node(&listening, Arc::clone(node) as _, move |news| {
-            voice.detail(&format!("{news:?}"));
-        }))
-    };
-    match at(any)? {
-        Err(ListenError::NoTrustedPeers { .. }) => {
-            voice.notify("no machine is trusted, so only this one can change the zones; taut pair adds others");
-            at("127.0.0.1")?.map_err(|error| Failure::open(error.to_string()))
-        }
-        served => served.map_err(|error| Failure::open(error.to_string())),
+    let trust = TrustStore::usual()?;
+    if trust.trusted().hosts()?.is_empty() {
+        voice.notify(
+            "no machine is trusted, so only this one can change the zones; taut pair adds others",
+        );
     }
+    let any: IpAddr = match place.address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let listening = Listening { address: (any, NODE_PORT).into(), trust: Some(trust) };
+    let served = serve_node(&listening, Arc::clone(node) as _, move |news| {
+        voice.detail(&format!("{news:?}"));
+    });
+    served.map_err(|error| Failure::open(error.to_string()))
 }
 
 /// File of this node for `content`.

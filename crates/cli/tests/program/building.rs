@@ -244,6 +244,24 @@ fn page_lowers_the_music_of_its_zones_only() {
 }
 
 #[test]
+fn machine_trusted_after_the_start_of_a_node_can_use_it() {
+    shared(|| {
+        let Some(building) = Building::open() else { return };
+        let key = building.left("id").run().well().out;
+        let key = key.split_whitespace().last().unwrap().to_owned();
+        building.left("trust --remove both").run().well();
+        let node = building.left("node").listened_to().start().wait_for("node ");
+        assert!(building.zones().is_empty());
+        building.right("trust both").and([key]).run().well();
+        until("the node stays unreachable", || {
+            building.zones().iter().any(|zone| zone["zone"] == "bar")
+        });
+        node.signal("-INT");
+        node.end().well();
+    });
+}
+
+#[test]
 fn zones_keep_changes_over_the_death_of_their_process() {
     shared(|| {
         let Some(building) = Building::open() else { return };
