@@ -218,7 +218,7 @@ pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Rep
     add("interrupt-cores", interrupts::cores(machine, &interrupts));
     add("interrupt-threads", one(interrupts::threads(&interrupts, &processes)));
     add("pipewire", one(sound::server(&processes, latency)));
-    add("jack", one(jack_server().map(|server| sound::jack(&server, &limits, granted, latency))));
+    add("jack", one(jack_server().map(|server| sound::jack(&server, &limits, granted, requested))));
     add("sound-access", one(sound::access(&sound::device_files(machine)).map(of_user)));
     add("usb-autosuspend", one(sound::suspended(machine)));
     if interfaces.is_empty() {

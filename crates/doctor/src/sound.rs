@@ -4,13 +4,16 @@ use tautline_audio::jack::JackServer;
 use tautline_audio::pipewire::{Graph, graph};
 use tautline_io::thread::Granted;
 use tautline_io::thread::limits::{ResourceLimits, may_use};
-use tautline_proto::time::Span;
+use tautline_proto::device::Settings;
+use tautline_proto::latency::LatencySum;
+use tautline_proto::stream::StreamFormat;
+use tautline_proto::time::{Frames, Span};
 
 use crate::Verdict::{Failure, Unknown, Warning};
 use crate::interrupts::Process;
 use crate::machine::run;
 use crate::privileges::GRANT;
-use crate::{Finding, Machine};
+use crate::{Finding, Machine, Requirements};
 
 const HAS_PIPEWIRE: bool = cfg!(feature = "pipewire");
 
@@ -59,8 +62,8 @@ fn pipewire(graph: &Graph, latency: Span) -> Finding {
     Finding::new(verdict, what, why).fix(fix)
 }
 
-/// Periods of JACK within a latency: one to capture and three to play, two with `jackd -S`.
-const JACK_PERIODS: i64 = 4;
+/// Periods that a card takes to play; two with `jackd -S`.
+const JACK_PERIODS: u32 = 3;
 /// Minimum of `jackd -p` for most cards.
 const MIN_JACK_PERIOD: i64 = 16;
 
@@ -68,21 +71,26 @@ pub(crate) fn jack(
     server: &JackServer,
     limits: &ResourceLimits,
     granted: Granted,
-    latency: Span,
+    &Requirements { latency, ref format }: &Requirements,
 ) -> Finding {
     let JackServer { rate, period, priority, .. } = *server;
-    let cycle = |frames: i64| Span::from_nanos(frames * 1_000_000_000 / i64::from(rate.max(1)));
-    let (frames, length) = (period.count(), cycle(period.count()));
+    let frames = period.count();
+    let length = Span::from_nanos(frames * 1_000_000_000 / i64::from(rate.max(1)));
     let shown = Span::from_micros(length.as_nanos() / 1000);
     let what = format!("JACK runs with periods of {frames} frames ({shown} at {rate} Hz)");
-    let takes = |frames: i64| cycle(frames).times(JACK_PERIODS);
-    let fits = core::iter::successors(Some(frames), |frames| Some(frames / 2))
-        .take_while(|frames| *frames >= MIN_JACK_PERIOD)
-        .find(|frames| takes(*frames) <= latency);
-    if takes(frames) > latency {
-        let why = format!("jack: ends take {JACK_PERIODS} periods, more than {latency}");
-        // Two periods less with `-S` at both ends.
-        let verdict = if length.times(JACK_PERIODS - 2) > latency { Failure } else { Warning };
+    let needs = |frames: i64, periods: u32| {
+        let period = Frames::new(frames);
+        let StreamFormat { rate, channels, .. } = *format;
+        LatencySum::of(format.packing_age(period), &Settings { rate, channels, period, periods })
+    };
+    let needed = needs(frames, JACK_PERIODS);
+    if needed.is_beyond(latency) {
+        let fits = core::iter::successors(Some(frames), |frames| Some(frames / 2))
+            .take_while(|frames| *frames >= MIN_JACK_PERIOD)
+            .find(|frames| !needs(*frames, JACK_PERIODS).is_beyond(latency));
+        let why = format!("between two cards with JACK, this takes {needed}");
+        let synchronous = needs(frames, JACK_PERIODS - 1);
+        let verdict = if synchronous.is_beyond(latency) { Failure } else { Warning };
         let shorter = fits.unwrap_or(MIN_JACK_PERIOD);
         return Finding::new(verdict, what, why).fix(format!("jack_bufsize {shorter}"));
     }
@@ -161,10 +169,10 @@ mod tests {
 
     use tautline_io::thread::Scheduler;
     use tautline_io::thread::limits::Limit;
-    use tautline_proto::time::Frames;
 
     use super::*;
     use crate::Verdict::Passed;
+    use crate::tests::requested;
 
     const MILLIS_5: Span = Span::from_millis(5);
 
@@ -198,15 +206,16 @@ mod tests {
             let server = JackServer::new(48_000, Frames::new(frames), priority);
             let limits =
                 ResourceLimits { priority: limit(rtprio), locked_bytes: limit(0), files: limit(0) };
-            jack(&server, &limits, refused, Span::from_millis(millis))
+            jack(&server, &limits, refused, &requested(millis))
         };
         assert_eq!(found(64, Some(10), 10, 8).verdict, Passed);
         assert_eq!(found(64, Some(10), 9, 8).fix.as_deref(), Some(GRANT));
         let slow = found(64, None, 99, 8);
         assert!(slow.verdict == Warning && slow.fix.unwrap().starts_with("jackd -R"));
-        let long = found(128, Some(10), 99, 8);
-        assert_eq!((long.verdict, long.fix.as_deref()), (Warning, Some("jack_bufsize 64")));
-        snapshot!(long.message);
+        let long = found(64, Some(10), 99, 6);
+        assert_eq!((long.verdict, long.fix.as_deref()), (Warning, Some("jack_bufsize 32")));
+        snapshot!(format!("{}: {}", long.message, long.reason.unwrap()));
+        assert_eq!(found(64, Some(10), 99, 4).verdict, Failure);
         let longer = found(1024, Some(10), 99, 8);
         assert_eq!((longer.verdict, longer.fix.as_deref()), (Failure, Some("jack_bufsize 64")));
         assert_eq!(found(128, Some(10), 99, 1).fix.as_deref(), Some("jack_bufsize 16"));
