@@ -47,8 +47,8 @@ pub enum ContactAction {
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ContactTable {
-    chip: PathBuf,
-    line: u32,
+    chip: Option<PathBuf>,
+    line: Option<u32>,
     #[serde(default)]
     active_low: bool,
     #[serde(default)]
@@ -56,6 +56,7 @@ pub(crate) struct ContactTable {
     play: Option<String>,
     #[serde(default)]
     repeat: bool,
+    #[serde(default)]
     to: Vec<String>,
     station: Option<String>,
 }
@@ -77,19 +78,22 @@ impl Contact {
     fn read(path: &Path, file: LocalFile) -> Result<Vec<Self>, LocalError> {
         let read = |(name, table): (String, ContactTable)| {
             let ContactTable { chip, line, active_low, page, play, repeat, to, station } = table;
+            let invalid = |key, write| {
+                let (path, name) = (path.to_owned(), name.clone());
+                LocalError::Contact { path, name, key, write }
+            };
+            let chip =
+                chip.ok_or_else(|| invalid("chip", "the chip of the line, such as \"gpiochip0\""))?;
+            let line = line
+                .ok_or_else(|| invalid("line", "the number of the line at the chip, such as 17"))?;
             let action = match (page, play, repeat) {
                 (true, None, false) => ContactAction::Page,
                 (false, Some(recording), false) => ContactAction::Play(recording),
                 (false, Some(recording), true) => ContactAction::Repeat(recording),
-                _ => {
-                    let (path, write) =
-                        (path.to_owned(), "either play = \"MESSAGE\" or page = true");
-                    return Err(LocalError::Contact { path, name, key: "play", write });
-                }
+                _ => return Err(invalid("play", "either play = \"MESSAGE\" or page = true")),
             };
             if to.is_empty() {
-                let (path, write) = (path.to_owned(), "a list of zones and groups");
-                return Err(LocalError::Contact { path, name, key: "to", write });
+                return Err(invalid("to", "a list of zones and groups"));
             }
             let chip = Path::new("/dev").join(chip);
             Ok(Self { name, chip, line, active_low, action, to, station })
@@ -160,13 +164,17 @@ mod tests {
 
     #[test]
     fn invalid_contact_is_named() {
-        for (value, expected) in [
-            ("to = [\"hall\"]", "play"),
-            ("page = true\nplay = \"fire\"\nto = [\"hall\"]", "play"),
-            ("page = true\nrepeat = true\nto = [\"hall\"]", "play"),
-            ("page = true\nto = []", "to"),
+        const LINE: &str = "chip = \"gpiochip0\"\nline = 1";
+        for (line, value, expected) in [
+            ("chip = \"gpiochip0\"", "page = true\nto = [\"hall\"]", "line"),
+            ("line = 1", "page = true\nto = [\"hall\"]", "chip"),
+            (LINE, "to = [\"hall\"]", "play"),
+            (LINE, "page = true\nplay = \"fire\"\nto = [\"hall\"]", "play"),
+            (LINE, "page = true\nrepeat = true\nto = [\"hall\"]", "play"),
+            (LINE, "page = true\nto = []", "to"),
+            (LINE, "page = true", "to"),
         ] {
-            let text = format!("[contact.bell]\nchip = \"gpiochip0\"\nline = 1\n{value}\n");
+            let text = format!("[contact.bell]\n{line}\n{value}\n");
             let Err(LocalError::Contact { name, key, .. }) = read(&text) else { panic!("{value}") };
             assert_eq!((name.as_str(), key), ("bell", expected), "{value}");
         }

@@ -126,6 +126,14 @@ impl Site {
         Ok(path)
     }
 
+    /// The key that is copied, if it cannot be read here.
+    pub fn faulty_key(&self, folder: &Path) -> Option<FileFault> {
+        let path = self.srtp_key_file.as_deref().filter(|path| is_copied(path))?;
+        let path = folder.join(path);
+        let error = std::fs::File::open(&path).err()?;
+        Some(FileFault::Read { path, error })
+    }
+
     /// Recordings of messages that are missing or have another hash.
     pub fn faulty_recordings(&self, folder: &Path) -> Vec<FileFault> {
         let checked = self.messages.keys().map(|message| self.recording(message, folder));

@@ -59,7 +59,7 @@ pub enum LocalError {
         write: &'static str,
     },
     /// A contact of the file is invalid.
-    #[error("invalid `{key}` of contact {name:?} in {path}\nhint: write {write}")]
+    #[error("contact {name:?} in {path}: missing or invalid `{key}`\nhint: write {write}")]
     Contact {
         /// The file.
         path: PathBuf,

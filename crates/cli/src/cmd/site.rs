@@ -31,11 +31,13 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
         };
         Failure::usage(format!("{count} in {}", path.display()))
     })?;
-    // Recordings may be missing where the file is written.
-    let faults = site.faulty_recordings(path.parent().unwrap_or(Path::new("")));
-    let other = faults.into_iter().find(|fault| matches!(fault, FileFault::Hash { .. }));
-    if let Some(fault) = other {
-        return Err(Failure::usage(fault.to_string()));
+    // Recordings and the key may be missing where the file is written.
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for fault in site.faulty_recordings(folder).into_iter().chain(site.faulty_key(folder)) {
+        match fault {
+            FileFault::Hash { .. } => return Err(Failure::usage(fault.to_string())),
+            fault => screen::notify(&one_line(&fault.to_string())),
+        }
     }
     match silent {
         0 => Ok(()),

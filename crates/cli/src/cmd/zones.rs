@@ -24,7 +24,7 @@ pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
     let mut text = table(&site, &asked);
     if flags.verbose {
         let zones = asked.iter().filter_map(|it| it.state.as_ref().ok()).flat_map(|it| &it.zones);
-        zones.for_each(|state| text += &format!("{}\n", said(state)));
+        zones.for_each(|state| text += &format!("{}\n", settings(state, true)));
     }
     answer(flags.report, &text, json)?;
     concluded(&faults(&site, &asked))
@@ -108,7 +108,7 @@ pub(super) fn change_all(site: &Site, changes: &[ZoneChange]) -> Result<(), Fail
         let at_ns = switch.and_then(|switch| switch.at(site, &change.zone));
         let change = ZoneChange { at_ns, ..change.clone() };
         match client.change(&change) {
-            Ok(state) => screen::emit(&said(&state)),
+            Ok(state) => screen::emit(&settings(&state, false)),
             Err(why) => failed.push((change.zone, why)),
         }
     }
@@ -190,7 +190,8 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
     }
 }
 
-fn said(state: &ZoneState) -> String {
+/// Settings of a zone: `all`, or those with other values than usual.
+fn settings(state: &ZoneState, all: bool) -> String {
     let source = state.source.as_deref().unwrap_or("no source");
     let muted = if state.muted { ", muted" } else { "" };
     let mut text = format!("{}: {}{muted}, {source}", state.zone, state.volume);
@@ -201,7 +202,7 @@ fn said(state: &ZoneState) -> String {
         ("limiter", &state.limiter, "off"),
     ] {
         // A node of an earlier version reports none of them.
-        if !value.is_empty() && value != usual {
+        if !value.is_empty() && (all || value != usual) {
             text += &format!(", {name} {value}");
         }
     }

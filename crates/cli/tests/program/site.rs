@@ -98,6 +98,25 @@ fn calendar_that_cannot_be_used_ends_with_status_1() {
 }
 
 #[test]
+fn missing_recordings_and_keys_are_reported() {
+    let folder = Folder::new();
+    let building = "epoch = 1\nannouncements = \"239.255.77.1:5004\"\nsrtp-key-file = \"group.key\"\n\
+                    [message.gong]\nfile = \"gong.wav\"\n";
+    fs::write(folder.file("building.toml"), building).unwrap();
+    let reported = || {
+        let ended = check(&folder).run();
+        assert_eq!(ended.status, Some(0), "{ended:#?}");
+        let files = ["gong.wav", "group.key"];
+        files.map(|file| ended.messages.iter().any(|it| it.contains(file)))
+    };
+    assert_eq!(reported(), [true, true]);
+    fs::write(folder.file("gong.wav"), "").unwrap();
+    assert_eq!(reported(), [false, true]);
+    fs::write(folder.file("group.key"), "").unwrap();
+    assert_eq!(reported(), [false, false]);
+}
+
+#[test]
 fn missing_building_file_is_an_error_with_a_hint() {
     let folder = Folder::new();
     let named = check(&folder).and(["absent.toml"]).run();

@@ -89,7 +89,8 @@ impl BuildingNode {
 
     /// Enters a fault of a contact, or ends it.
     fn set_contact_fault(&self, name: &str, reason: Option<String>) {
-        let note = reason.as_ref().map(|reason| format!("contact {name}: {reason}"));
+        let whose = if name.is_empty() { String::new() } else { format!("contact {name}: ") };
+        let note = reason.as_ref().map(|reason| format!("{whose}{reason}"));
         let mut standing = self.standing();
         let begins = standing.faults.set(FaultKind::Contact, name, reason, unix_nanos() / NANOS);
         drop(standing);

@@ -241,7 +241,7 @@ fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
             Some("an announcement of higher priority ended it".to_owned())
         }
         AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
-        AnnouncementResult::Stopped => Some("taut stop ended it".to_owned()),
+        AnnouncementResult::Stopped => Some("stopped with taut stop".to_owned()),
         AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
         AnnouncementResult::Muted => Some(format!("it is muted: taut zone {zone} unmute")),
         _ => None,
