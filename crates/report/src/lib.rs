@@ -295,8 +295,8 @@ pub struct Xrun {
     pub count: u32,
 }
 
-/// Causes of packets not played on time. The first six add up to the counters `late`, `lost` and
-/// `underrun_discarded`.
+/// Causes of packets not played on time. All counts but `lost_in_outages` add up to the counters `late`,
+/// `lost` and `underrun_discarded`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GapReport {
