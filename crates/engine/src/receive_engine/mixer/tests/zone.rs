@@ -152,6 +152,8 @@ fn emergency_has_its_volume_while_it_plays() {
     gains.push(announcement(2, Priority(240), 0, [0, 3])).unwrap();
     world.play(240, &[0, 1]);
     assert!(played(&world, 30, 100).iter().all(|sample| *sample == 0.0));
+    // The program keeps its volume while it fades.
+    assert!(played(&world, 100, 120).iter().all(|sample| (0.0..=PAGE).contains(sample)));
     assert!(played(&world, 120, 200).iter().all(|sample| *sample == PAGE));
     assert!(played(&world, 200, 290).iter().all(|sample| *sample == 0.0));
 }
