@@ -85,6 +85,9 @@ pub(crate) fn long_coding(
     )
 }
 
+const LOSS_HINT: &str =
+    "without --format, the call repairs most of them; use a cable, or less other traffic";
+
 /// Some notes do not apply, because both ends agreed on payload types and device latency.
 pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
     match note {
@@ -102,12 +105,12 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
         Note::Receiving { address, note: ReceiveNote::HeavyLoss(percent) } => Some(format!(
             "{address}: {percent} % of the received packets are lost; without --format, the call adapts within seconds"
         )),
-        Note::Receiving { address, note: ReceiveNote::Loss(percent) } => Some(format!(
-            "{address}: {percent} % of the received packets are lost; use a cable, or less other traffic"
-        )),
-        Note::Sending { address, note: SendNote::Loss(percent), .. } => Some(format!(
-            "{address}: {percent} % of the sent packets are lost; use a cable, or less other traffic"
-        )),
+        Note::Receiving { address, note: ReceiveNote::Loss(percent) } => {
+            Some(format!("{address}: {percent} % of the received packets are lost; {LOSS_HINT}"))
+        }
+        Note::Sending { address, note: SendNote::Loss(percent), .. } => {
+            Some(format!("{address}: {percent} % of the sent packets are lost; {LOSS_HINT}"))
+        }
         Note::Receiving { address, note: ReceiveNote::RepairShort { window, latency, enough } } => {
             Some(receiving::repair_short(address, *window, *latency, *enough))
         }

@@ -1,9 +1,11 @@
-//! Finds why a packet missed its turn: sent late, slow on the network, read late, or lost. A packet
-//! in a stall of the whole host counts as the host's, unless even the fastest path would be late.
+//! Finds why a packet missed its turn: a latency too short for any network, sent late, slow on the
+//! network, read late, or lost. A packet in a stall of the whole host counts as the host's, unless
+//! even the fastest path would be late.
 
 #[cfg(test)]
 mod tests;
 
+use crate::latency::WAY;
 use crate::ledger::PacketTrace;
 use crate::target_delay::Histogram;
 use crate::time::{LocalTime, Span};
@@ -15,7 +17,9 @@ pub enum Late {
     Sender,
     /// Took longer than the recent fastest, or the departure is unknown.
     Network,
-    /// Read late, or the device buffer leaves too little latency.
+    /// Arrived within the time that a network usually takes, for which the latency leaves no room.
+    TooShort,
+    /// Read late.
     Receiver,
     /// The whole host stalled meanwhile.
     HostStalled,
@@ -40,6 +44,8 @@ pub struct Gaps {
     pub late_sender: u64,
     /// Late: the network was slow.
     pub late_network: u64,
+    /// Late: the latency is too short for a usual network.
+    pub late_too_short: u64,
     /// Late: read late, or the device underran.
     pub late_receiver: u64,
     /// Missed during a stall of the whole host.
@@ -59,8 +65,8 @@ pub struct Causes {
     /// Newest arrival; whether network times use the sender's clock.
     newest: LocalTime,
     mapped: bool,
-    late: [u64; 4],
-    /// Transits of packets late at the sender, on the network, or for lack of latency.
+    late: [u64; 5],
+    /// Transits of packets that a longer latency would catch: those of the first three causes.
     transits: [Histogram; 3],
     lost_stalled: u64,
     /// Packets that an underrun discarded: this program stopped, or the host stalled.
@@ -81,7 +87,7 @@ impl Causes {
             opened: LocalTime::ZERO,
             newest: LocalTime::ZERO,
             mapped: false,
-            late: [0; 4],
+            late: [0; 5],
             transits: Default::default(),
             lost_stalled: 0,
             not_received: [0; 2],
@@ -120,26 +126,24 @@ impl Causes {
         let measured = self.knows_the_way() && passage.origin.is_some() == self.mapped;
         let network = measured && (self.is_too_short(passage) || self.is_held(passage));
         let of_host = !network && stalled(began, passage.read);
-        let (cause, longer_helps) = match of_host {
-            true => (Late::HostStalled, false),
-            false if self.leaves_nothing(passage) => (Late::Receiver, true),
-            false => {
-                let cause = self.cause(passage);
-                (cause, cause != Late::Receiver)
-            }
+        let cause = match of_host {
+            true => Late::HostStalled,
+            false if self.is_usual(passage) => Late::TooShort,
+            false => self.cause(passage),
         };
         self.late[cause as usize] += 1;
-        if let (true, Some(transit)) = (longer_helps, passage.transit()) {
-            self.transits[cause as usize].record(transit);
+        if let Some((all, transit)) = self.transits.get_mut(cause as usize).zip(passage.transit()) {
+            all.record(transit);
         }
         cause
     }
 
-    fn leaves_nothing(&self, passage: &PacketTrace) -> bool {
+    /// Whether the packet arrived after its turn although a latency with room for a usual network
+    /// ([`crate::latency::enough_latency`]) would have caught it.
+    fn is_usual(&self, passage: &PacketTrace) -> bool {
         let Schedule { packing_age, takes, .. } = self.schedule;
-        let late_start = passage.departed_after().map_or(Span::ZERO, |span| span - packing_age);
-        let longest = network_time(passage).unwrap_or(Span::ZERO).max(late_start);
-        self.is_too_short(passage) && longest < takes
+        passage.arrival > passage.dac - takes
+            && passage.transit().is_some_and(|transit| transit <= packing_age + WAY)
     }
 
     /// Whether the observation is longer than any host stall.
@@ -205,15 +209,16 @@ impl Causes {
 
     /// Attributes `late`, `lost` and `dropped` counts to causes.
     pub fn gaps(&self, late: u64, lost: u64, dropped: u64) -> Gaps {
-        let [sender, network, receiver, stalled] = self.late;
+        let [sender, network, too_short, receiver, stalled] = self.late;
         // A full ledger ring loses packets. The most frequent cause absorbs the difference.
-        let judged = sender + network + receiver + stalled;
-        let maximum = sender.max(network).max(receiver).max(stalled);
+        let judged = self.late.iter().sum();
+        let maximum = self.late.into_iter().max().unwrap_or(0);
         let lost_stalled = self.lost_stalled.min(lost);
         let discarded = dropped.min(lost - lost_stalled);
         let mut gaps = Gaps {
             late_sender: sender,
             late_network: network,
+            late_too_short: too_short,
             late_receiver: receiver + self.not_received[0],
             host_stalled: stalled + lost_stalled + self.not_received[1],
             lost: lost - lost_stalled - discarded,
@@ -222,6 +227,7 @@ impl Causes {
         let cause = match maximum {
             maximum if maximum == network => &mut gaps.late_network,
             maximum if maximum == sender => &mut gaps.late_sender,
+            maximum if maximum == too_short => &mut gaps.late_too_short,
             maximum if maximum == receiver => &mut gaps.late_receiver,
             _ => &mut gaps.host_stalled,
         };
@@ -231,19 +237,8 @@ impl Causes {
 
     /// Latency that would have caught 99 % of the packets late for `cause`.
     pub fn would_catch(&self, cause: Late) -> Option<Span> {
-        let transits = match cause {
-            Late::Sender | Late::Network => &self.transits[cause as usize],
-            // A longer latency would not help.
-            Late::Receiver => {
-                let too_short = &self.transits[cause as usize];
-                let all = self.late[cause as usize] + self.not_received[0];
-                if 2 * too_short.count() <= all {
-                    return None;
-                }
-                too_short
-            }
-            Late::HostStalled => return None,
-        };
+        // A longer latency would not help against the others.
+        let transits = self.transits.get(cause as usize)?;
         Some(transits.exceeded_by(transits.count() / 100)? + self.schedule.takes)
     }
 }

@@ -149,6 +149,8 @@ counters! {
     lost: "receiver_lost";
     /// Packets late.
     late: "receiver_late";
+    /// Packets repaired in time.
+    repaired: "receiver_repaired";
 }
 
 #[cfg(test)]

@@ -167,7 +167,7 @@ pub fn enough_latency(minimum: Span) -> Span {
 /// late packets at the worst phase.
 const MIN_WAY: Span = Span::from_micros(250);
 /// Network time if the device uses up the promise: ten times that of a wired network.
-const WAY: Span = Span::from_millis(1);
+pub(crate) const WAY: Span = Span::from_millis(1);
 
 /// Network time with repairs.
 const REPAIR_SPARE: Span = Span::from_millis(1);

@@ -158,6 +158,8 @@ pub struct LatencyReport {
     pub not_measured: NotFound,
     /// Uncertainty of the median, ± ns; absent if clocks are not mapped.
     pub uncertainty_ns: Option<i64>,
+    /// Median of the last packets, if a user changed the latency during the run.
+    pub changed_ns: Option<i64>,
     /// Maximum uncertainty, for minimum and maximum.
     pub uncertainty_max_ns: Option<i64>,
     /// Latency from the sound minus that from the packet log.
@@ -295,7 +297,7 @@ pub struct Xrun {
     pub count: u32,
 }
 
-/// Causes of packets not played on time. All counts but `lost_in_outages` add up to the counters `late`,
+/// Causes of packets not played on time. The first seven counts add up to the counters `late`,
 /// `lost` and `underrun_discarded`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -304,23 +306,38 @@ pub struct GapReport {
     pub late_sender: u64,
     /// Late because the network was slower than the latency allows.
     pub late_network: u64,
-    /// Read late, discarded by an underrun, or the device's buffer took the whole latency.
+    /// Late because the latency leaves the network less than 1 ms, and would not have been with it.
+    pub late_too_short: u64,
+    /// Read late, or discarded by an underrun.
     pub late_receiver: u64,
     /// Missed during a stall of the whole machine.
     pub host_stalled: u64,
     /// Lost by the network.
     pub lost: u64,
-    /// Of these, lost in gaps too long for repairs: the network was interrupted.
-    pub lost_in_outages: u64,
     /// Dropped by a full socket buffer of this machine.
     pub discarded: u64,
+    /// Never sent, because the sender's card did not deliver the sound (`skipped_frames`).
+    pub not_sent: u64,
+    /// Of the lost, those in gaps too long for repairs: the network was interrupted.
+    pub lost_in_outages: u64,
     /// Latency that catches 99 % of the packets sent late.
     pub sender_needs_ns: Option<i64>,
     /// Latency that catches 99 % of the packets delayed by the network.
     pub network_needs_ns: Option<i64>,
-    /// Latency that catches 99 % of the packets late at the receiver, if the device leaves the
-    /// network no time.
-    pub receiver_needs_ns: Option<i64>,
+    /// Latency that catches 99 % of the packets for which it is too short.
+    pub too_short_needs_ns: Option<i64>,
+}
+
+impl GapReport {
+    /// Missed packets by fault: too short a latency, this machine, the sender, the network.
+    pub const fn faults(&self) -> [u64; 4] {
+        [
+            self.late_too_short,
+            self.late_receiver + self.discarded + self.host_stalled,
+            self.late_sender + self.not_sent,
+            self.late_network + self.lost,
+        ]
+    }
 }
 
 /// One stage.

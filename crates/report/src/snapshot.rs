@@ -13,7 +13,7 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Ppm;
 use tautline_proto::wire::avtp::id_of;
 
-use crate::WorstPacket;
+use crate::{GapReport, WorstPacket};
 
 /// Version of the JSON names.
 pub const SCHEMA: u32 = 2;
@@ -168,6 +168,8 @@ pub struct StreamSnapshot {
     pub headroom_ns: Option<i64>,
     /// Counts since the start, under the report's names.
     pub counters: BTreeMap<String, u64>,
+    /// Causes of missing packets since the start; absent at a sender.
+    pub gaps: Option<GapReport>,
     /// Counts of the last second.
     pub second: SecondCounts,
     /// Meter per channel: at a receiver before the master volume, at a sender as sent. Absent

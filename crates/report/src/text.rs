@@ -34,7 +34,7 @@ pub fn render(report: &Report, detail: Detail) -> String {
     out
 }
 
-/// Renders both directions of each call: two lines and one fix, or everything with `Detail::Full`.
+/// Renders both directions of each call: two lines, xruns and one fix, or everything with `Detail::Full`.
 pub fn render_calls(reports: &[Report], detail: Detail) -> String {
     let mut out = String::new();
     let call = Call::of(reports);
@@ -48,17 +48,27 @@ pub fn render_calls(reports: &[Report], detail: Detail) -> String {
     out
 }
 
-/// Renders a server's calls in two lines each.
+/// Renders a server's calls: two lines each, and one for xruns.
 pub fn render_served(reports: &[Report]) -> String {
     let mut out = String::new();
-    let _ = reports.iter().try_for_each(|report| call::directions(&mut out, report));
+    let _ = call::directions(&mut out, reports);
     out
+}
+
+/// Names the faults of missed packets ([`crate::GapReport::faults`]), the most frequent first:
+/// `5 here, 3 network`.
+pub fn faults(faults: [u64; 4]) -> String {
+    let mut named =
+        [0, 1, 2, 3].map(|at| (faults[at], ["latency", "here", "sender", "network"][at]));
+    named.sort_by_key(|(count, _)| core::cmp::Reverse(*count));
+    let named = named.iter().filter(|(count, _)| *count > 0);
+    named.map(|(count, fault)| format!("{count} {fault}")).collect::<Vec<_>>().join(", ")
 }
 
 fn write_calls(out: &mut String, reports: &[Report], call: Call) -> fmt::Result {
     let mut fixes: Vec<String> = Vec::new();
+    call::directions(out, reports)?;
     for report in reports {
-        call::directions(out, report)?;
         for stream in &report.streams {
             let repairs = redundancy::Repairs::of(stream, Some(call));
             let hints = GapHints::of(stream, &repairs);
@@ -118,20 +128,9 @@ fn write_report(
     report.notes.iter().try_for_each(|note| writeln!(out, "note: {note}"))
 }
 
-/// Minimum silence worth a word in the summary.
-const SILENCE_NS: i64 = 20_000_000;
-
-/// Missing sound that no missed packet explains: the sender sent none.
-fn missing_beyond_packets_ns(stream: &StreamReport, missed: u64) -> i64 {
-    let frames = i128::from(stream.counters.missing_frames);
-    let missing = frames * 1_000_000_000 / i128::from(stream.rate.max(1));
-    let unsent = missing - i128::from(stream.ptime_ns) * i128::from(missed);
-    i64::try_from(unsent).unwrap_or(i64::MAX)
-}
-
 fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let c = &stream.counters;
-    let (missed, due) = (missed(c), due(c));
+    let (missed, due) = (missed(stream), due(c));
     if role == "send" {
         write!(out, "sent: {} packets", c.sent)?;
         let connected = stream.receivers.iter().filter(|receiver| receiver.trusted);
@@ -155,18 +154,32 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     } else {
         let causes = stream.gaps.as_ref().map(arrivals::causes).filter(|causes| !causes.is_empty());
         let causes = causes.unwrap_or_else(|| format!("lost {}, late {}", c.lost, c.late));
-        write!(out, "missed: {missed} of {} packets: {causes}", due + c.lost)?;
+        write!(out, "missed: {missed} of {} packets: {causes}", all(stream))?;
         for (count, name) in [(c.undecodable, "undecodable"), (c.too_early, "too early")] {
             if count > 0 {
                 write!(out, ", {name} {count}")?;
             }
         }
     }
-    interruptions(out, stream)
+    match c.xruns {
+        0 => Ok(()),
+        1 => write!(out, "; 1 xrun here"),
+        xruns => write!(out, "; {xruns} xruns here"),
+    }
 }
 
-fn missed(c: &Counters) -> u64 {
-    c.missed() + c.undecodable + c.too_early
+fn missed(stream: &StreamReport) -> u64 {
+    let c = &stream.counters;
+    c.missed() + c.undecodable + c.too_early + not_sent(stream)
+}
+
+fn not_sent(stream: &StreamReport) -> u64 {
+    stream.gaps.map_or(0, |gaps| gaps.not_sent)
+}
+
+/// All packets that the sound needed.
+fn all(stream: &StreamReport) -> u64 {
+    due(&stream.counters) + stream.counters.lost + not_sent(stream)
 }
 
 fn due(c: &Counters) -> u64 {
@@ -176,18 +189,6 @@ fn due(c: &Counters) -> u64 {
 /// Packets that never arrived, but were rebuilt from redundancy.
 fn rebuilt(c: &Counters) -> u64 {
     c.repaired.saturating_sub(c.repaired_arrived)
-}
-
-fn interruptions(out: &mut String, stream: &StreamReport) -> fmt::Result {
-    let c = &stream.counters;
-    let missing = missing_beyond_packets_ns(stream, missed(c));
-    if missing >= SILENCE_NS {
-        write!(out, "; {} without packets", Nanos(missing))?;
-    }
-    if c.xruns > 0 {
-        write!(out, "; {} xrun{} here", c.xruns, if c.xruns == 1 { "" } else { "s" })?;
-    }
-    Ok(())
 }
 
 fn details(

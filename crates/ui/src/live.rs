@@ -3,14 +3,22 @@
 use tautline_engine::monitor::run::{PeerState, Progress};
 use tautline_proto::send_policy::ReceiverCounts;
 use tautline_proto::time::Span;
+use tautline_report::text;
 
 /// Time within which a peer has mapped clocks.
 pub const ANSWER: Span = Span::from_secs(2);
 
 pub fn line(name: &str, progress: &Progress<'_>) -> String {
-    let Progress { elapsed, packets, missed, xruns, peer, .. } = progress;
+    let Progress { elapsed, packets, missed, faults, repaired, xruns, peer, .. } = progress;
     let seconds = elapsed.as_millis_f64() / 1e3;
-    let counted = format!("{packets} packets, {missed} missed, {xruns} xruns");
+    let mut counted = format!("{packets} packets, {missed} missed");
+    if faults.iter().any(|fault| *fault > 0) {
+        counted += &format!(" ({})", text::faults(*faults));
+    }
+    if *repaired > 0 {
+        counted += &format!(", {repaired} repaired");
+    }
+    counted += &format!(", {xruns} xruns");
     match peer {
         PeerState::Nobody => format!("no answer: {name} {seconds:.1} s, {counted}"),
         PeerState::Lost(ReceiverCounts { here: 0, .. }) => {
@@ -89,6 +97,24 @@ mod tests {
         let one = shown("recv", silent(1, 2));
         snapshot!(one);
         assert!(shown("recv", PeerState::Here).contains("expected latency 5.000 ± 0.010 ms"));
+    }
+
+    #[test]
+    fn missed_packets_are_shown_with_their_faults_in_80_columns() {
+        let progress = Progress {
+            elapsed: Span::from_secs(40),
+            packets: 51_865,
+            missed: 1761,
+            faults: [0, 1060, 461, 240],
+            repaired: 293,
+            xruns: 4127,
+            peer: PeerState::Here,
+            ..Progress::default()
+        };
+        let reported = line("recv", &progress);
+        snapshot!(reported);
+        let seen = cut(&reported);
+        assert!(seen.contains("1761 missed (1060 here, 461 sender, 240 network)"), "{seen}");
     }
 
     #[test]

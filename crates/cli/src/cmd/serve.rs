@@ -22,8 +22,8 @@ use crate::screen;
 const KEYS: &str = "m: mute or unmute this machine for its callers   q: end";
 
 const DEFAULT_ROWS: u16 = 24;
-/// Peer, sent sound, received sound, latency, stages.
-const ROWS_OF_A_CALL: usize = 5;
+/// Peer, sent sound, received sound, missed packets, latency, stages.
+const ROWS_OF_A_CALL: usize = 6;
 /// Call count, hidden calls, keys, cursor.
 const OTHER_ROWS: usize = 4;
 

@@ -42,10 +42,15 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             }
         }
         ReceiveNote::TooShort { needs, latency } => {
-            let maximum = if *latency < needs.without_network() { "most " } else { "" };
+            let late = if *latency < needs.without_network() {
+                "most packets will be late"
+            } else if needs.is_beyond(*latency) {
+                "packets will be late"
+            } else {
+                "packets may be late"
+            };
             format!(
-                "{address}: a latency of {latency} is too short ({needs}), so {maximum}packets will be \
-                 late; use --latency {} or more, or shorter periods at both ends",
+                "{address}: a latency of {latency} is too short ({needs}), so {late}; use --latency {} or more, or shorter periods at both ends",
                 needs.total()
             )
         }
@@ -109,8 +114,8 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
 
 pub(super) fn repair_short(address: &str, window: Span, latency: Span, enough: Span) -> String {
     format!(
-        "{address}: packets can be repaired up to {window} after departure, but a latency of {latency} is too short \
-         for that; use --latency {enough} or more"
+        "{address}: packets can be repaired up to {window} after departure, which needs a latency of {enough} so far, \
+         not {latency}; use --latency auto, or the value that the report recommends at the end"
     )
 }
 

@@ -82,7 +82,9 @@ fn nothing_is_drawn_over_the_report_of_a_server_on_a_terminal() {
     let ended = serve.wait_for("no callers at ").enter("q").end().well();
     let mut report = ended.messages.iter().skip_while(|line| !line.contains("received from "));
     assert!(report.next().is_some_and(|line| !line.contains(" lost ")), "no report: {ended:#?}");
-    let rest: Vec<_> = report.clone().filter(|line| !line.trim().is_empty()).collect();
+    // A busy host may cause xruns.
+    let of_call = |line: &&String| !line.trim().is_empty() && !line.starts_with("xruns here");
+    let rest: Vec<_> = report.clone().filter(of_call).collect();
     assert_eq!(rest.len(), 1, "two lines with the one before: {ended:#?}");
     let drawn = report.find(|line| line.contains('\u{1b}') || line.contains("q: end"));
     assert_eq!(drawn, None, "{ended:#?}");

@@ -76,7 +76,7 @@ fn receiver_without_time_for_repairs_reports_it_once() {
             notes
                 .iter()
                 .filter(about)
-                .map(|note| note.contains("--latency 36ms"))
+                .map(|note| note.contains("a latency of 36ms"))
                 .collect::<Vec<_>>()
         };
         assert_eq!(reported(&short.received.notes()), [true], "{short}");

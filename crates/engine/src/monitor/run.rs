@@ -191,8 +191,12 @@ pub struct Progress<'a> {
     pub elapsed: Span,
     /// Sent or received.
     pub packets: u64,
-    /// Lost and late packets.
+    /// Packets not sent, or not played in time.
     pub missed: u64,
+    /// Receiver: the missed packets by fault ([`tautline_report::GapReport::faults`]).
+    pub faults: [u64; 4],
+    /// Receiver: packets repaired in time.
+    pub repaired: u64,
     /// Receiver: late packets.
     pub late: u64,
     /// Receiver: resynchronisations.

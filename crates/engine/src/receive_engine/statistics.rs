@@ -45,6 +45,8 @@ pub(crate) struct Statistics {
     pub(crate) clock: Option<ClockMapping>,
     pub(crate) status: Option<RxStatus>,
     pub(crate) xruns: XrunTimes,
+    /// Whether a user changed the latency.
+    pub(crate) is_changed: bool,
 }
 
 #[derive(Default)]
@@ -101,6 +103,7 @@ impl Statistics {
             clock: None,
             status: None,
             xruns: XrunTimes::default(),
+            is_changed: false,
         }
     }
 
@@ -191,6 +194,11 @@ impl Statistics {
             (&self.played_lately, self.timestamp_source.into())
         };
         Some((recent.median()?, method))
+    }
+
+    /// Recent latency, if it differs from that of the whole run because a user changed it.
+    pub(crate) fn changed_latency(&self) -> Option<Span> {
+        self.recent().filter(|_| self.is_changed).map(|(recent, _)| recent)
     }
 
     /// Latency, and whether it is from the sound. Otherwise it is from the device: no card listens,

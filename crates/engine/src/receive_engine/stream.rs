@@ -17,9 +17,9 @@ use tautline_proto::policy::Context;
 use tautline_proto::receive_policy::{LatencyRefused, ReceiveNote, ReceivePolicy};
 use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
-use tautline_report::StreamEnd;
 use tautline_report::ledger::ReceivedEntry;
 use tautline_report::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
+use tautline_report::{GapReport, StreamEnd};
 
 use crate::control::{CannotChange, Fader};
 use crate::conversation::{Audience, Conversation, cname};
@@ -362,7 +362,9 @@ impl ReceivedStream {
     }
 
     pub(crate) fn set_latency(&mut self, rule: LatencyRule) -> Result<Span, CannotChange> {
+        let before = self.policy.link_offset();
         let set = self.decide(|policy, context| policy.set_latency(rule, context));
+        self.statistics.is_changed |= set.as_ref().is_ok_and(|latency| *latency != before);
         set.map_err(|refused| match refused {
             LatencyRefused::Busy => CannotChange::Busy,
             refused => CannotChange::Latency { address: self.address.clone(), refused },
@@ -418,7 +420,12 @@ impl ReceivedStream {
         }
     }
 
+    pub(crate) fn gaps(&self) -> GapReport {
+        self.source().gaps()
+    }
+
     pub(crate) fn snapshot(&mut self, now: LocalTime) -> StreamSnapshot {
+        let gaps = self.gaps();
         let Self { policy, statistics, address, config, .. } = self;
         let status = statistics.status;
         let format = status.map_or(config.format, |status| status.stream.format);
@@ -450,6 +457,7 @@ impl ReceivedStream {
                 p99_ns: statistics.latency().0.percentile(0.99).map(nanos),
                 method: statistics.by().to_owned(),
             },
+            gaps: Some(gaps),
             target_delay_ns: policy.arrivals().needed().map(nanos),
             headroom_ns: headroom.map(nanos),
             clock: statistics.clock.as_ref().map(|clock| ClockSnapshot {

@@ -238,7 +238,10 @@ impl ReceivedStreams {
             let Some(status) = &stream.statistics.status else { continue };
             seen = true;
             progress.packets += status.stream.counters.received;
-            progress.missed += status.stream.counters.lost + status.stream.counters.late;
+            let faults = stream.gaps().faults();
+            progress.missed += faults.iter().sum::<u64>();
+            progress.faults.iter_mut().zip(faults).for_each(|(all, here)| *all += here);
+            progress.repaired += status.stream.counters.repaired;
             progress.late += status.stream.counters.late;
             progress.resyncs += status.stream.counters.resyncs;
             progress.xruns = status.stream.counters.xruns;

@@ -192,6 +192,7 @@ impl ReportSource<'_> {
             method: (latency.count() > 0).then(|| self.statistics.by().into()),
             not_measured: self.not_found(),
             uncertainty_ns: unsure.and_then(|unsure| unsure.p50_ns).map(rounded),
+            changed_ns: self.statistics.changed_latency().map(Span::as_nanos),
             uncertainty_max_ns: unsure.and_then(|unsure| unsure.max_ns).map(rounded),
             trace_error: self.statistics.error.summary(),
             basis: match basis {
@@ -227,22 +228,31 @@ impl ReportSource<'_> {
         }
     }
 
-    fn gaps(&self) -> GapReport {
+    pub(crate) fn gaps(&self) -> GapReport {
         let gaps = self.arrivals.gaps();
         let would_catch =
             |cause| self.arrivals.would_catch(cause).filter(|_| self.reported).map(Span::as_nanos);
         GapReport {
             late_sender: gaps.late_sender,
             late_network: gaps.late_network,
+            late_too_short: gaps.late_too_short,
             late_receiver: gaps.late_receiver,
             host_stalled: gaps.host_stalled,
             lost: gaps.lost,
-            lost_in_outages: self.lost_in_outages().min(gaps.lost),
             discarded: gaps.discarded,
+            not_sent: self.not_sent(),
+            lost_in_outages: self.lost_in_outages().min(gaps.lost),
             sender_needs_ns: would_catch(Late::Sender),
             network_needs_ns: would_catch(Late::Network),
-            receiver_needs_ns: would_catch(Late::Receiver),
+            too_short_needs_ns: would_catch(Late::TooShort),
         }
+    }
+
+    /// Packets for the frames that the sender's card did not deliver.
+    fn not_sent(&self) -> u64 {
+        self.statistics.status.map_or(0, |RxStatus { stream, .. }| {
+            stream.counters.skipped_frames.div_ceil(stream.format.packet.as_len().max(1) as u64)
+        })
     }
 
     fn lost_in_outages(&self) -> u64 {

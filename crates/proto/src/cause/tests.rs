@@ -96,7 +96,7 @@ fn latency_too_short_for_the_path_counts_as_network() {
 }
 
 #[test]
-fn latency_used_up_by_the_device_counts_as_receiver() {
+fn latency_used_up_by_the_device_counts_as_too_short() {
     // A JACK server takes 3.9 of 5 ms; packets leave 1 ms old.
     let takes = Span::from_micros(3_900);
     let mut causes = Causes::new(Schedule { takes, ..SCHEDULE });
@@ -104,11 +104,28 @@ fn latency_used_up_by_the_device_counts_as_receiver() {
     causes.observe(&quick);
     // Twice the fastest; even the fastest is too slow.
     for late in [quick, packet([1_010, 1_410, 1_900])] {
-        assert_eq!(causes.judge(&late, |_, _| false), Late::Receiver);
+        assert_eq!(causes.judge(&late, |_, _| false), Late::TooShort);
     }
-    let needs = causes.would_catch(Late::Receiver).expect("a longer latency helps");
+    let needs = causes.would_catch(Late::TooShort).expect("a longer latency helps");
     assert!((needs - takes - Span::from_micros(1_410)).abs() < Span::from_micros(20), "{needs}");
     assert_eq!(causes.judge(&packet([1_010, 6_000, 6_900]), |_, _| false), Late::Network);
+}
+
+#[test]
+fn sender_is_not_blamed_if_the_latency_has_no_room_for_a_network() {
+    // JACK at 32 frames: 2 ms at the card, packets of 0.667 ms. Of 3 ms, 0.333 ms remain.
+    let [packing_age, takes] = [667, 2_000].map(Span::from_micros);
+    let schedule = Schedule { packing_age, takes, period: packing_age };
+    let of_3_ms = |instants| PacketTrace { dac: at(3_000), ..packet(instants) };
+    let judged = |departed: i64, arrived: i64| {
+        let mut causes = Causes::new(schedule);
+        causes.observe(&of_3_ms([680, 750, 900]));
+        causes.judge(&of_3_ms([departed, arrived, arrived + 100]), |_, _| false)
+    };
+    assert_eq!(judged(1_200, 1_270), Late::TooShort, "departs 0.5 ms late");
+    assert_eq!(judged(700, 1_660), Late::TooShort, "0.96 ms on the network");
+    assert_eq!(judged(1_700, 1_770), Late::Sender, "late with the recommended latency too");
+    assert_eq!(judged(700, 1_700), Late::Network, "late with the recommended latency too");
 }
 
 #[test]
@@ -194,6 +211,7 @@ fn the_doors_together_are_all_that_was_late_or_lost() {
     let all = Gaps {
         late_sender: 1,
         late_network: 1,
+        late_too_short: 0,
         late_receiver: 1,
         host_stalled: 4,
         lost: 4,

@@ -39,7 +39,7 @@ pub enum ReceiveNote {
         /// Latency rule.
         rule: LatencyRule,
     },
-    /// Latency too short for packets and device.
+    /// Latency too short for packets, device and a usual network.
     TooShort {
         /// Sufficient latency.
         needs: LatencySum,
@@ -68,7 +68,7 @@ pub enum ReceiveNote {
         window: Span,
         /// Current latency.
         latency: Span,
-        /// Latency for all repairs.
+        /// Latency for all repairs and arrivals so far.
         enough: Span,
     },
     /// Drift too large to follow.

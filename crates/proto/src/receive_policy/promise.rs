@@ -89,7 +89,9 @@ impl ReceivePolicy {
         let reported = self.repairable.turns_short(now, short.is_some());
         let Some(takes) = short.filter(|_| reported) else { return };
         let (window, _) = self.status.map_or((Span::ZERO, 0), |status| status.repair);
-        let enough = repair_latency(takes - window, window);
+        // As the report advises.
+        let advised = self.arrivals.advised().unwrap_or(Span::ZERO);
+        let enough = tenths(repair_latency(takes - window, window)).max(advised);
         self.notes.note(ReceiveNote::RepairShort { window, latency: self.link_offset, enough });
     }
 
@@ -109,7 +111,7 @@ impl ReceivePolicy {
         let needs = LatencySum { packing_age, device: self.takes };
         let (minimum, longest) = (needs.without_network(), self.longest);
         let short = match self.rule {
-            LatencyRule::Chosen(_) => needs.is_beyond(wanted),
+            LatencyRule::Chosen(_) => wanted < needs.total(),
             LatencyRule::Usual => wanted < minimum,
             // Arrivals determine the latency from the next poll on.
             LatencyRule::Auto { .. } => minimum > longest,

@@ -201,6 +201,20 @@ fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
 }
 
 #[test]
+fn latency_without_room_for_a_usual_network_is_noted() {
+    let enough = needs(3).total();
+    for (short, noted) in [(Span::ZERO, 0), (Span::from_micros(500), 1)] {
+        let latency = enough - short;
+        let mut received = Received::by(3, LatencyRule::Usual);
+        received.requested(latency).unwrap();
+        assert_eq!(received.promised(latency), latency);
+        let notes = received.policy.notes();
+        let is_short = |note: &&ReceiveNote| matches!(note, ReceiveNote::TooShort { .. });
+        assert_eq!(notes.iter().filter(is_short).count(), noted, "{latency}: {notes:?}");
+    }
+}
+
+#[test]
 fn wake_ups_that_are_all_late_make_a_card_take_no_less() {
     let mut received = Received::by(3, LatencyRule::Usual);
     received.leads(frames(128) - Span::from_micros(600));
@@ -394,6 +408,11 @@ fn short_repair_time_is_noted_once_a_repair_is_late() {
     for late_repairs in [0, 1] {
         let mut received = Received::by(3, LatencyRule::Chosen(Span::from_millis(12)));
         received.promised(Span::from_millis(12));
+        for number in 0..2_000 {
+            let played = packet(64 * number);
+            let arrival = played.arrival + Span::from_millis(30 * i64::from(number % 100 == 0));
+            received.policy.take(&PacketTrace { arrival, ..played });
+        }
         let repair = (Span::from_millis(10), 10_000_000);
         let status =
             StreamStatus { repair, late_repairs, ..received.receiver.status(LocalTime::ZERO) };
@@ -402,9 +421,16 @@ fn short_repair_time_is_noted_once_a_repair_is_late() {
             let now = LocalTime::ZERO + Span::from_secs(second);
             received.policy.note_repair(now);
         }
-        let is_short = |note: &ReceiveNote| matches!(note, ReceiveNote::RepairShort { .. });
+        let enough = |note: &ReceiveNote| match note {
+            ReceiveNote::RepairShort { enough, .. } => Some(*enough),
+            _ => None,
+        };
         let notes = received.policy.notes();
-        assert_eq!(notes.iter().filter(|note| is_short(note)).count(), late_repairs as usize);
+        let noted: Vec<_> = notes.iter().filter_map(enough).collect();
+        // The report recommends this one too.
+        let advised = received.policy.arrivals().advised();
+        assert!(advised > Some(Span::from_millis(30)), "{advised:?}");
+        assert_eq!(noted, advised.into_iter().take(late_repairs as usize).collect::<Vec<_>>());
     }
 }
 

@@ -123,16 +123,20 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     rows.into_iter()
 }
 
-fn counts(gaps: &GapReport) -> [(&'static str, u64); 6] {
+fn counts(gaps: &GapReport) -> [(&'static str, u64); 8] {
     [
+        (TOO_SHORT, gaps.late_too_short),
         ("network late", gaps.late_network),
         ("sender late", gaps.late_sender),
         ("receiver late", gaps.late_receiver),
         ("lost", gaps.lost),
+        ("not sent", gaps.not_sent),
         ("discarded", gaps.discarded),
         ("host stalled", gaps.host_stalled),
     ]
 }
+
+const TOO_SHORT: &str = "latency too short";
 
 pub(super) fn causes(gaps: &GapReport) -> String {
     let counts = counts(gaps).into_iter().filter(|(_, count)| *count > 0);
@@ -151,7 +155,7 @@ pub(super) fn recommendation(
     let main_cause = counts.iter().rev().max_by_key(|(_, count)| *count);
     match (gaps, main_cause) {
         (Some(gaps), Some((main_cause, 1..)))
-            if !main_cause.ends_with("late") || !hints.is_kept() =>
+            if !(main_cause.ends_with("late") || *main_cause == TOO_SHORT) || !hints.is_kept() =>
         {
             match hint(main_cause, gaps, hints, scheduler) {
                 Some(fix) => writeln!(out, "fix: {fix}"),
@@ -206,7 +210,8 @@ fn hint(
     Some(match main_cause {
         "network late" => hints.latency_or(INTERRUPTED, gaps.network_needs_ns),
         "sender late" => hints.latency_or(SENDER_STOPPED, gaps.sender_needs_ns),
-        "receiver late" if gaps.receiver_needs_ns.is_some() => longer(gaps.receiver_needs_ns),
+        TOO_SHORT => longer(gaps.too_short_needs_ns),
+        "not sent" => SENDER_STOPPED.to_owned(),
         "lost" if hints.repairs.unrepaired_need_ns().is_some() && hints.advice.is_some() => {
             longer(None)
         }
@@ -301,10 +306,14 @@ mod tests {
         recommendation(&mut out, Some(&lost), &unadvised(&none), "fifo:70").unwrap();
         assert!(out.contains("use --redundancy auto at the sender"), "{out}");
         out.clear();
-        let mut late = GapReport { late_receiver: 9, ..GapReport::default() };
-        late.receiver_needs_ns = Some(44_100_000);
+        let mut late = GapReport { late_too_short: 9, late_sender: 8, ..GapReport::default() };
+        late.too_short_needs_ns = Some(44_100_000);
         recommendation(&mut out, Some(&late), &unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
+        out.clear();
+        let stopped = GapReport { late_sender: 28, late_receiver: 41, not_sent: 478, ..all };
+        recommendation(&mut out, Some(&stopped), &unadvised(&none), "fifo:70").unwrap();
+        assert_eq!(out, format!("fix: {SENDER_STOPPED}\n"));
         out.clear();
         recommendation(&mut out, Some(&GapReport::default()), &unadvised(&none), "fifo:70")
             .unwrap();

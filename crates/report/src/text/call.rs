@@ -4,11 +4,30 @@ use core::fmt::{self, Write};
 
 use super::arrivals::Percent;
 use super::redundancy::LESS_TRAFFIC;
-use super::{Nanos, due, interruptions, missed};
+use super::{Nanos, all, due, missed};
 use crate::{GapReport, RemoteReceiver, Report, StreamReport};
 
-/// Writes a line per stream.
-pub(super) fn directions(out: &mut String, report: &Report) -> fmt::Result {
+/// Writes a line per stream, received before sent, and the xruns of each call.
+pub(super) fn directions(out: &mut String, reports: &[Report]) -> fmt::Result {
+    let mut output = 0;
+    for report in reports {
+        direction(out, report)?;
+        let xruns = report.streams.iter().map(|stream| stream.counters.xruns).max().unwrap_or(0);
+        if report.role != "send" {
+            output = xruns;
+            continue;
+        }
+        let devices = [(core::mem::take(&mut output), "output"), (xruns, "input")];
+        let devices = devices.iter().filter(|(xruns, _)| *xruns > 0);
+        let devices: Vec<_> = devices.map(|(xruns, device)| format!("{xruns} {device}")).collect();
+        if !devices.is_empty() {
+            writeln!(out, "xruns here: {}", devices.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+fn direction(out: &mut String, report: &Report) -> fmt::Result {
     for stream in &report.streams {
         let measured = if report.role == "send" {
             write!(out, "sent to {}: ", stream.address)?;
@@ -20,7 +39,7 @@ pub(super) fn directions(out: &mut String, report: &Report) -> fmt::Result {
             if let Some(silent) = stream.silent_ns {
                 write!(out, ", no packets for the last {}", Nanos(silent))?;
             }
-            stream.latency.measured.p50_ns
+            stream.latency.changed_ns.or(stream.latency.measured.p50_ns)
         };
         if let Some(measured) = measured {
             write!(out, ", latency {}", Nanos(measured))?;
@@ -29,7 +48,6 @@ pub(super) fn directions(out: &mut String, report: &Report) -> fmt::Result {
         if let (Some(fixed), true) = (fixed, report.role != "send" && measured.is_some()) {
             write!(out, " (configured {})", Nanos(fixed))?;
         }
-        interruptions(out, stream)?;
         writeln!(out)?;
     }
     Ok(())
@@ -83,14 +101,14 @@ pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
 
 fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let c = &stream.counters;
-    match (missed(c), due(c)) {
+    match (missed(stream), due(c)) {
         _ if stream.refused.is_some() && !stream.played => {
             write!(out, "{} packets, none played", c.received)
         }
         (_, 0) => write!(out, "no packet"),
         (0, due) => write!(out, "all {due} packets played"),
-        (missed, due) => {
-            let all = due + c.lost;
+        (missed, _) => {
+            let all = all(stream);
             let share = Percent(missed as f64 / all as f64);
             write!(out, "{missed} of {all} packets missed ({share}")?;
             let gaps = stream.gaps.unwrap_or(GapReport { lost: c.lost, ..GapReport::default() });
@@ -105,11 +123,13 @@ fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
     }
 }
 
-fn causes(gaps: &GapReport) -> [(&'static str, u64); 5] {
+fn causes(gaps: &GapReport) -> [(&'static str, u64); 7] {
     [
+        ("because the latency is too short", gaps.late_too_short),
         ("lost by the network", gaps.lost),
         ("late by the network", gaps.late_network),
         ("late by the other machine", gaps.late_sender),
+        ("not sent by the other machine", gaps.not_sent),
         ("late by this machine", gaps.late_receiver + gaps.discarded),
         ("in stalls of this machine", gaps.host_stalled),
     ]
@@ -163,21 +183,37 @@ mod tests {
     fn call_has_two_lines_and_one_fix() {
         let all = Counters { received: 5_886, ..Counters::default() };
         snapshot!(render_calls(&call(all, GapReport::default()), Detail::Summary));
-        let some = Counters { received: 5_800, late: 6, lost: 86, xruns: 1, ..all };
+        let some = Counters { received: 5_800, late: 10, lost: 86, xruns: 1, ..all };
         let gaps = GapReport {
             late_sender: 1,
             late_network: 2,
             late_receiver: 3,
+            late_too_short: 4,
             lost: 86,
+            not_sent: 50,
             ..GapReport::default()
         };
-        let report = render_calls(&call(some, gaps), Detail::Summary);
+        let mut both = call(some, gaps);
+        both[1].streams[0].counters.xruns = 2;
+        let report = render_calls(&both, Detail::Summary);
         snapshot!(report);
         assert_eq!(report.matches("fix: ").count(), 1, "{report}");
+        assert!(report.contains("146 of 5936 packets missed"), "{report}");
+        assert_eq!(report.matches("xrun").count(), 1, "{report}");
         let none = render_calls(&call(Counters::default(), GapReport::default()), Detail::Summary);
         assert!(none.contains("17240: no packet"), "{none}");
         let full = render_calls(&call(some, gaps), Detail::Full);
         assert!(full.contains("note: a note") && full.contains("packets: "), "{full}");
+    }
+
+    #[test]
+    fn latency_of_a_call_is_that_after_the_last_change() {
+        let all = Counters { received: 5_886, ..Counters::default() };
+        let mut both = call(all, GapReport::default());
+        let latency = &mut both[0].streams[0].latency;
+        (latency.configured_ns, latency.changed_ns) = (Some(9_000_000), Some(8_997_000));
+        let report = render_calls(&both, Detail::Summary);
+        assert!(report.contains("latency 8.997ms (configured 9.000ms)"), "{report}");
     }
 
     #[test]

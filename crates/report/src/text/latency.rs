@@ -86,7 +86,13 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
     }
     let every = latency.not_measured == NotFound::default();
     let all = if every { "all " } else { "" };
-    write!(out, "{all}{} packets)", summary.count)
+    write!(out, "{all}{} packets)", summary.count)?;
+    match latency.changed_ns {
+        Some(changed) => {
+            write!(out, ", {} at the end", super::known(changed, latency.uncertainty_ns))
+        }
+        None => Ok(()),
+    }
 }
 
 fn by_receivers(out: &mut String, stream: &StreamReport) -> fmt::Result {

@@ -3,7 +3,7 @@
 use tautline_call::{CallView, Standing};
 use tautline_io::terminal::is_in_front;
 use tautline_report::snapshot::{StageLength, StreamSnapshot};
-use tautline_report::text::Nanos;
+use tautline_report::text::{self, Nanos};
 
 use crate::cmd::top::messages::{clean, coding, latencies, loss, meters, nanos};
 use crate::screen::{Answers, StatusLines};
@@ -64,7 +64,11 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     };
     let mut lines = Vec::new();
     if let Some(sent) = view.sent {
-        let lost = sent.second.loss_share.map(|_| format!("  loss {}", loss(sent)));
+        let repaired = match count(sent, "receiver_repaired") {
+            0 => String::new(),
+            repaired => format!(" ({repaired} repaired)"),
+        };
+        let lost = sent.second.loss_share.map(|_| format!("  loss {}{repaired}", loss(sent)));
         lines.push(format!(
             "sent   {}  {microphone:<5}{}  {} via {path}",
             peaks(sent),
@@ -74,13 +78,13 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     }
     if let Some(received) = view.received {
         lines.push(format!(
-            "heard  {}  loss {}, headroom {}{}  {}",
+            "heard  {}  loss {}, headroom {}  {}",
             peaks(received),
             loss(received),
             nanos(received.headroom_ns),
-            late(received),
             coded(received)
         ));
+        lines.push(missed(received, view.sent));
         lines.push(latencies(received));
         if !received.stages.is_empty() {
             lines.push(stages(received));
@@ -99,12 +103,25 @@ fn peaks(stream: &StreamSnapshot) -> String {
     stream.meters.as_deref().map_or_else(|| "–".to_owned(), |all| format!("{} dBFS", meters(all)))
 }
 
-/// Packets that arrived too late, as loss does not count them.
-fn late(stream: &StreamSnapshot) -> String {
-    match stream.counters.get("late") {
-        None | Some(0) => String::new(),
-        Some(late) => format!(", late {late}"),
+fn count(stream: &StreamSnapshot, name: &str) -> u64 {
+    stream.counters.get(name).copied().unwrap_or(0)
+}
+
+/// Packets that were not played, by fault, and faults of the devices. A JACK server has the same
+/// xruns in both directions.
+fn missed(received: &StreamSnapshot, sent: Option<&StreamSnapshot>) -> String {
+    let faults = received.gaps.unwrap_or_default().faults();
+    let mut line = format!("missed {}", faults.iter().sum::<u64>());
+    if faults != [0; 4] {
+        line += &format!(": {}", text::faults(faults));
     }
+    let xruns = count(received, "xruns").max(sent.map_or(0, |sent| count(sent, "xruns")));
+    for (count, name) in [(count(received, "repaired"), "repaired"), (xruns, "xruns here")] {
+        if count > 0 {
+            line += &format!("; {count} {name}");
+        }
+    }
+    line
 }
 
 fn coded(stream: &StreamSnapshot) -> String {
@@ -113,17 +130,16 @@ fn coded(stream: &StreamSnapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use tautline_proto::call::terms::CallPath;
     use tautline_trial::snapshot;
 
+    use tautline_report::GapReport;
     use tautline_report::snapshot::{LatencySnapshot, Meter, SecondCounts};
 
     use super::*;
 
     #[test]
-    fn call_status_has_four_lines_that_fit_a_narrow_terminal() {
+    fn call_status_has_lines_that_fit_a_narrow_terminal() {
         let peak = |db| Meter { peak_db: Some(db), rms_db: None };
         let stream = |peaks: Vec<Meter>| StreamSnapshot {
             format: "opus".to_owned(),
@@ -138,7 +154,17 @@ mod tests {
                 method: "device".to_owned(),
                 ..LatencySnapshot::default()
             },
-            counters: BTreeMap::from([("late".to_owned(), 7)]),
+            counters: [("xruns", 4127), ("repaired", 293), ("receiver_repaired", 12)]
+                .map(|(name, count)| (name.to_owned(), count))
+                .into(),
+            gaps: Some(GapReport {
+                late_sender: 400,
+                not_sent: 61,
+                late_receiver: 1060,
+                late_network: 200,
+                lost: 40,
+                ..GapReport::default()
+            }),
             stages: vec![
                 StageLength { name: "pack".into(), ns: 2_500_000 },
                 StageLength { name: "wire".into(), ns: 80_000 },
@@ -154,6 +180,11 @@ mod tests {
         snapshot!(lines.join("\n"));
         let seen: String = lines[1].chars().take(80).collect();
         assert!(seen.contains("headroom 3.100ms"), "{seen}");
-        assert!(lines[1].contains(", late 7"), "{}", lines[1]);
+        assert!(lines[0].contains("(12 repaired)"), "{}", lines[0]);
+        assert!(lines[2].chars().count() <= 80, "{}", lines[2]);
+        assert!(lines[2].contains("1761: 1060 here, 461 sender, 240 network"), "{}", lines[2]);
+        let faultless = StreamSnapshot::default();
+        assert_eq!(missed(&faultless, Some(&faultless)), "missed 0");
+        assert!(missed(&faultless, Some(&sent)).ends_with("4127 xruns here"), "of the input");
     }
 }

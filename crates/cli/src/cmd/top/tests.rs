@@ -75,6 +75,7 @@ fn received() -> StreamSnapshot {
         target_delay_ns: Some(4_200_000),
         headroom_ns: Some(-400_000),
         counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
+        gaps: None,
         second: SecondCounts {
             interval_ns: 1_000_000_000,
             packets: 996,

@@ -18,8 +18,15 @@ impl Ended {
     }
 }
 
-const CAUSES: [&str; 6] =
-    ["late_sender", "late_network", "late_receiver", "host_stalled", "lost", "discarded"];
+const CAUSES: [&str; 7] = [
+    "late_sender",
+    "late_network",
+    "late_too_short",
+    "late_receiver",
+    "host_stalled",
+    "lost",
+    "discarded",
+];
 
 #[derive(Debug)]
 pub(crate) struct Report(pub(crate) Value);

@@ -109,3 +109,19 @@ fn observers_see_a_whole_second_of_a_long_device_buffer() {
         statistics.observed.packets(at(5_000)).map(|passage| passage.dac).collect();
     assert_eq!((received[0], received.len()), (at(4_000), 101));
 }
+
+#[test]
+fn latency_after_a_change_is_that_of_the_last_packets() {
+    let mut statistics = Statistics::new(Probes::All, levels(0).1);
+    let plays = |statistics: &mut Statistics, millis| {
+        (0..100).for_each(|_| play(statistics, &passage(Some(Span::from_millis(millis)))));
+    };
+    plays(&mut statistics, 8);
+    plays(&mut statistics, 8);
+    assert_eq!(statistics.changed_latency(), None);
+    statistics.is_changed = true;
+    plays(&mut statistics, 9);
+    assert_eq!(statistics.changed_latency(), Some(Span::from_millis(9)));
+    let median = statistics.latency().0.median().unwrap();
+    assert!(median < Span::from_micros(8_500), "{median}");
+}

@@ -294,3 +294,18 @@ fn measured_and_unmeasured_packets_add_up() {
     let packets = c.received - c.duplicate + c.lost + c.repaired - c.repaired_arrived;
     assert_eq!((latency.measured.count + unmeasured, packets), (134, 134));
 }
+
+#[test]
+fn sound_that_the_sender_never_sent_counts_in_packets() {
+    let not_sent = |skipped_frames| {
+        let mut reported = Reported::new();
+        let mut status = status(990);
+        status.stream.counters.skipped_frames = skipped_frames;
+        reported.look(status, &StallLog::new(1));
+        let gaps = reported.report(&StallLog::new(1)).gaps.unwrap();
+        assert_eq!(gaps.faults(), [0, 0, gaps.not_sent, 0]);
+        gaps.not_sent
+    };
+    // Packets have 48 frames.
+    assert_eq!([0, 48 * 478, 48 * 478 + 1].map(not_sent), [0, 478, 479]);
+}

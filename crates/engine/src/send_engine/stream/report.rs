@@ -134,7 +134,8 @@ impl SentStream {
         snapshot.second.loss_share = self.policy.believed().find_map(|known| known.loss_share);
         if let Some(losses) = self.policy.believed().find_map(|known| known.losses) {
             let expected = losses.tally.expected.saturating_add(losses.tally.beyond);
-            let counted = ReceiverCounters { expected, lost: losses.lost, late: losses.late };
+            let LossReport { lost, late, repaired, .. } = losses;
+            let counted = ReceiverCounters { expected, lost, late, repaired };
             snapshot.counters.extend(counters(counted.each()));
         }
         snapshot
