@@ -198,7 +198,7 @@ pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Rep
         Some(user) => privileges::of_user(user),
         None => found,
     };
-    add("floor", vec![packets::floor(requested)]);
+    add("minimum", vec![packets::minimum(requested)]);
     let priority = privileges::priority(&limits, granted, is_root, latency);
     add("real-time", vec![of_user(priority)]);
     add("locked-memory", vec![of_user(privileges::memory(&limits, lock().is_ok(), is_root))]);

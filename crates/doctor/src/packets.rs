@@ -13,7 +13,7 @@ use crate::{Finding, Machine, Requirements};
 const HEADERS: usize = 28;
 
 /// The latency must hold one packet, two card periods of the same length, and the network.
-pub(crate) fn floor(requested: &Requirements) -> Finding {
+pub(crate) fn minimum(requested: &Requirements) -> Finding {
     let StreamFormat { rate, channels, packet: period, .. } = requested.format;
     let device = Settings { rate, channels, period, periods: 2 };
     let needs = LatencySum::of(requested.format.packing_age(period), &device);
@@ -94,14 +94,14 @@ mod tests {
 
     #[test]
     fn a_latency_that_no_receiver_keeps_spoils() {
-        assert_eq!(floor(&requested(5)).verdict, Passed);
-        assert_eq!(floor(&requested(4)).verdict, Passed);
-        let found = floor(&requested(3));
+        assert_eq!(minimum(&requested(5)).verdict, Passed);
+        assert_eq!(minimum(&requested(4)).verdict, Passed);
+        let found = minimum(&requested(3));
         assert_eq!(found.verdict, Failure);
         assert!(found.reason.unwrap().contains("use --latency 4ms,"));
         let mut short = requested(3);
         short.format.packet = Frames::new(32);
-        assert_eq!(floor(&short).verdict, Passed);
+        assert_eq!(minimum(&short).verdict, Passed);
     }
 
     #[test]

@@ -117,14 +117,14 @@ pub(crate) fn stalls(watched: &Watched, is_virtual: bool, latency: Span) -> Find
         (false, ..) => "other programs may be the cause: unknown without real-time priority",
         (true, true, _) => {
             "its host ran something else meanwhile, so audio is late; give it cores of its own, \
-             or use more latency, as in this command"
+             or use more latency: this command tries it"
         }
         (true, false, Some(_)) => {
-            "its firmware or a driver blocked every core; use more latency, as in this command"
+            "its firmware or a driver blocked every core; use more latency: this command tries it"
         }
         (true, false, None) => {
-            "a driver blocked it, so audio threads on it are late; use more latency, as in this \
-             command"
+            "a driver blocked it, so audio threads on it are late; use more latency: this command \
+             tries it"
         }
     };
     // Suggests a card buffer of twice such a stall, and twice that as latency.

@@ -25,7 +25,6 @@ pub use outcome::ComparedOutcome;
 pub use read::{ReadError, ReadReport};
 pub(crate) use stages::signed_ms;
 pub use stages::{ComparedCount, ComparedStage};
-pub(crate) use text::MEASURE_AGAIN;
 
 /// Maximum probability of any difference between equal reports.
 const CHANCE: f64 = 0.05;

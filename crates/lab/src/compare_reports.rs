@@ -9,9 +9,7 @@ use tautline_ui::readers::span;
 use tautline_ui::report_file::{FileFormat, ReportFiles, ReportKind};
 
 use crate::answer::Reporting;
-use crate::compare::{
-    CompareOptions, Compared, ComparedOutcome, MEASURE_AGAIN, ReadError, ReadReport,
-};
+use crate::compare::{CompareOptions, Compared, ComparedOutcome, ReadError, ReadReport};
 use crate::page;
 
 const SHORT_HELP: &str = r#"Examples:
@@ -63,7 +61,10 @@ Equal reports rarely seem to differ: 5 of 100 comparisons find any difference
 
 Not judged are `buffer`, which is the rest of the latency, and differences of up
 to a period in `wakeup` and `device` (and in `capture` and `send`, if a packet
-is not a period): the phase between two cards differs from run to run.
+is not a period): the phase between two cards differs from run to run. With
+other periods or packets, no stage is judged, only misses and xruns. To compare
+two such configurations, measure the minimum latency of each (`taut lab
+min-latency`).
 
 Two reports do not show whether the program or the machine changed: first
 compare two reports of one version, measured one after the other.
@@ -87,7 +88,7 @@ Exit status: 0 if all shared items were compared and nothing is worse; 1 if
 anything is slower or has more misses or xruns, or if a row of the first report
 has no values in the second (`gone`); 5 if nothing is known to be worse but
 not all could be compared, such as rows shorter than 8 seconds, different
-configured latencies, or two experiments; 2 if a file is not such a report; 3 if
+configured latencies, periods or packets, or two experiments; 2 if a file is not such a report; 3 if
 it cannot be opened.
 
 The column `more` (`a12` in JSON, by Vargha and Delaney) is how often the second
@@ -153,7 +154,8 @@ fn judged(compared: &Compared, flags: &CompareFlags) -> Option<Failure> {
              the machine"
         )),
         ComparedOutcome::Undecided => Failure::undecided(format!(
-            "unknown whether {second} is worse than {first}: {reasons}\nhint: {MEASURE_AGAIN}"
+            "unknown whether {second} is worse than {first}: {reasons}\nhint: {}",
+            compared.hint()
         )),
     };
     Some(match flags.reporting.report {

@@ -46,8 +46,8 @@ if after --settle no packet is late, lost or discarded and no device has an
 xrun. `taut recv --latency auto --loss-target 0.1%` permits a share of late
 packets instead. A try is repeated, at most twice, if packets were missed
 while a host stalled, or if only xruns failed: no latency prevents those, so
-xruns in three tries end the search. The last row is the minimum, with the
-misses one step below it."#;
+xruns in three tries end the search. The report begins with the minimum. Its row
+is the last one, with the misses one step below it."#;
 
 /// `taut lab min-latency`
 #[derive(Debug, Args)]
@@ -94,6 +94,12 @@ fn max_latency(text: &str) -> Result<Span, String> {
     }
 }
 
+/// Time to start and end both programs.
+const START: Span = Span::from_secs(2);
+/// The interval doubles, and is then bisected.
+const MAX_TRIES_PER_DOUBLING: u32 = 2;
+const FEWEST_TRIES: u32 = 3;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinLatencyOptions {
     pub first: Span,
@@ -107,6 +113,19 @@ impl MinLatencyOptions {
         let (way, step) = ((self.max_latency - self.first).as_nanos(), self.step.as_nanos().max(1));
         let steps = way.div_euclid(step) + i64::from(way.rem_euclid(step) > 0);
         u32::try_from(steps).unwrap_or(0)
+    }
+
+    /// Longest duration, unless tries are repeated or the hold fails.
+    fn expected(&self, plan: &LabStream) -> String {
+        let each = plan.settle + plan.duration + START;
+        let tries = MAX_TRIES_PER_DOUBLING * self.steps().max(1).ilog2() + FEWEST_TRIES;
+        let all = each.times(i64::from(tries)) + plan.settle + self.hold + START;
+        let minutes = all.as_nanos().div_euclid(60_000_000_000) + 1;
+        format!(
+            "at most {tries} tries of {each}, then a hold of {}: up to {minutes} min, unless tries \
+             are repeated or the hold fails",
+            self.hold
+        )
     }
 
     fn latency(&self, steps: u32) -> Span {
@@ -131,6 +150,7 @@ pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
     let (options, load) = (options(flags, &plan)?, flags.busy.load.as_ref());
     let words = |row: &ReportRow| Some(format!("{}{}", line(row), result(row)));
     flags.streams.run("min-latency", words, |ends, cases, answer| {
+        answer.notify(&options.expected(&plan));
         let tries = tries(cases, ends, (&plan, options), |ends, plan| {
             BusyHost::around_if(load, ends, plan, |ends| ends.run(plan))
         });
@@ -224,7 +244,7 @@ impl Tries {
             }
         }
         let result = match verdict {
-            TryVerdict::Goes => "whole",
+            TryVerdict::Goes => "no loss",
             _ if finding == SearchResult::Xruns => "xruns",
             TryVerdict::Fails => "missed",
             _ => "host stalled",
@@ -294,7 +314,7 @@ impl Tries {
                 .to_owned(),
         };
         let (due, max_latency) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
-        report.notes.push(format!(
+        report.answer = Some(format!(
             "minimum {}: none of {due} packets missed in {}, so in the long run at most {} are, \
              with 95 % confidence if misses are independent{}; {below}",
             options.latency(steps),

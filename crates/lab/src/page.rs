@@ -20,7 +20,9 @@ use svg::Chart;
 use tautline_report::ledger::STAGES;
 
 pub fn page(report: &LabReport) -> String {
-    let mut out = header(&report.experiment, &report.question) + &command(&report.command);
+    let mut out = header(&report.experiment, &report.question);
+    out.extend(report.answer.iter().map(|answer| format!("<p>{}</p>", escaped(answer))));
+    out += &command(&report.command);
     for (number, host) in report.hosts.iter().enumerate() {
         if !report.hosts[..number].contains(host) {
             let HostDescription { name, kernel, processor, cpus, stalls } = host;

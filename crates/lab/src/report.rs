@@ -28,6 +28,9 @@ pub struct LabReport {
     pub schema: u32,
     pub experiment: Cow<'static, str>,
     pub question: Cow<'static, str>,
+    /// Result of a search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     pub command: String,
     pub duration_ns: i64,
     pub hosts: Vec<HostDescription>,

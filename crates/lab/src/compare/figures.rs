@@ -2,7 +2,7 @@
 //!
 //! Both cards have a new phase in each run. So `wakeup` and `device` may differ by a period between
 //! equal runs; so may `capture` and `send` if a packet is not a period. `sender_late` and
-//! `receiver_late` show a slow thread.
+//! `receiver_late` show a slow thread. Other periods or packets change all of these.
 
 use tautline_proto::time::Span;
 
@@ -19,6 +19,9 @@ enum Judged {
     Follows(&'static str),
 }
 
+const OTHER_LATENCY: &str = "configured otherwise";
+const OTHER_BLOCKS: &str = "other periods or packets";
+
 /// Default threshold: a frame for streams and sound, else microseconds.
 pub(super) fn add(
     row: &mut ComparedRow,
@@ -33,7 +36,7 @@ pub(super) fn add(
         minimum.max(sum([first, second].map(|row| row.row.uncertainty.map(Span::as_nanos))));
     let latency = match first.row.configured == second.row.configured {
         true => Judged::Beyond(0.0),
-        false => Judged::Follows("configured otherwise"),
+        false => Judged::Follows(OTHER_LATENCY),
     };
     if let Judged::Follows(_) = latency {
         let reported = [first, second]
@@ -121,6 +124,10 @@ fn parts(
     (second, other): (&ReadRow, &StreamBySecond),
     minimum: f64,
 ) {
+    let [a, b] = [one, other].map(blocks);
+    if a != b {
+        row.lacks.push(format!("the stages, with {a} and with {b}"));
+    }
     for part in &one.parts {
         let Some(there) = other.parts.iter().find(|there| there.name == part.name) else {
             row.lacks.push(format!("{}, which only the first report has", part.name));
@@ -134,17 +141,18 @@ fn parts(
     }
 }
 
+fn blocks(stream: &StreamBySecond) -> String {
+    let StreamBySecond { rate, period, periods, ptime_ns, .. } = stream;
+    let ptime = Span::from_nanos(*ptime_ns);
+    format!("{periods} periods of {period} frames at {rate} Hz, packets of {ptime}")
+}
+
 fn judged(name: &str, one: &StreamBySecond, other: &StreamBySecond) -> Judged {
-    const OTHERWISE: Judged = Judged::Follows("other periods or packets");
-    let blocks = |stream: &StreamBySecond| (stream.rate, stream.period, stream.periods);
-    let (same_blocks, same_packets) =
-        (blocks(one) == blocks(other), one.ptime_ns == other.ptime_ns);
     let period = f64::from(one.period) / f64::from(one.rate.max(1)) * 1e9;
     let in_step = (period - one.ptime_ns as f64).abs() * f64::from(one.rate) < 1e9;
     match name {
         "buffer" => Judged::Follows("follows from the others"),
-        "capture" | "send" | "wakeup" | "device" if !same_blocks || !same_packets => OTHERWISE,
-        "wire" if !same_packets || one.rate != other.rate => OTHERWISE,
+        _ if blocks(one) != blocks(other) => Judged::Follows(OTHER_BLOCKS),
         "wakeup" | "device" => Judged::Beyond(period),
         "capture" | "send" if !in_step => Judged::Beyond(period),
         _ => Judged::Beyond(0.0),
@@ -229,6 +237,13 @@ fn time(
         p_of_all: (judged && could_differ(a, b, threshold)).then_some(1.0),
         verdict,
         why,
+    }
+}
+
+impl ComparedFigure {
+    /// Whether it follows from settings that differ.
+    pub(super) fn is_of_settings(&self) -> bool {
+        self.why.as_deref().is_some_and(|why| [OTHER_LATENCY, OTHER_BLOCKS].contains(&why))
     }
 }
 

@@ -4,7 +4,7 @@ use super::read::{ReadReport, ReadRow};
 use super::{CompareOptions, ComparedRow, counts, figures};
 
 /// Name of the last row, the same for any latency.
-pub const MIN: &str = "the least";
+pub const MIN: &str = "minimum";
 
 /// Experiments whose rows depend on results. A missing row is not an omission.
 const SEARCHES: [&str; 2] = ["load", "min-latency"];

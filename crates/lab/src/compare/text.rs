@@ -5,7 +5,8 @@ use tautline_proto::time::Span;
 use super::outcome::{is_reported, some};
 use super::stages::signed_ms;
 use super::{
-    CHANCE, Compared, ComparedCount, ComparedFigure, ComparedOutcome, ComparedRow, ComparedVerdict,
+    CHANCE, Compared, ComparedCount, ComparedFigure, ComparedOutcome, ComparedRow, ComparedStage,
+    ComparedVerdict,
 };
 use crate::report::text::{aligned, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
@@ -14,13 +15,15 @@ use crate::statistics::CHANCE as ALONE;
 /// Maximum rows with all figures. With more, only differing or unknown figures are shown.
 const ALL_SHOWN: usize = 1;
 
-pub(crate) const MEASURE_AGAIN: &str = "measure both with the same command for at least 8 s";
+const MEASURE_AGAIN: &str = "measure both with the same command for at least 8 s";
+const OTHER_SETTINGS: &str = "the settings differ: read the table of stages, or compare the minimum latency of both \
+     (taut lab min-latency)";
 
 impl fmt::Display for Compared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "verdict: {}", self.verdict())?;
         if self.outcome == ComparedOutcome::Undecided {
-            writeln!(f, "hint: {MEASURE_AGAIN}")?;
+            writeln!(f, "hint: {}", self.hint())?;
         }
         writeln!(f, "\n{}: the second report against the first", self.experiment)?;
         let compared = self.rows.iter().filter(|row| !row.figures.is_empty()).count();
@@ -46,6 +49,15 @@ impl fmt::Display for Compared {
 }
 
 impl Compared {
+    /// Fix for an undecided comparison.
+    pub(crate) fn hint(&self) -> &'static str {
+        let is_short = self.figures().any(|figure| figure.verdict == ComparedVerdict::Unknown);
+        match !is_short && self.figures().any(ComparedFigure::is_of_settings) {
+            true => OTHER_SETTINGS,
+            false => MEASURE_AGAIN,
+        }
+    }
+
     pub(crate) fn verdict(&self) -> String {
         let reasons = self.reasons.join("; ");
         match self.outcome {
@@ -161,6 +173,21 @@ impl ComparedRow {
         core::iter::once(heads.map(str::to_owned).to_vec()).chain(lines).collect()
     }
 
+    /// Change of the minimum latency, if settings differ: of all stages but `buffer`.
+    fn minimum_changes(&self) -> Option<String> {
+        self.figures.iter().find(|figure| figure.is_of_settings())?;
+        let others = self.stages.iter().filter(|stage| stage.name != "buffer");
+        let differs = |stage: &ComparedStage| Some((stage.differs, stage.difference_ns?));
+        let all: Option<Vec<_>> = others.map(differs).collect();
+        let all = all?;
+        all.iter().find(|(differs, _)| *differs)?;
+        let sum = all.iter().fold(0, |sum: i64, (_, nanos)| sum.saturating_add(*nanos));
+        Some(format!(
+            "stages other than buffer: {}; the minimum latency changes by about as much",
+            signed_ms(sum)
+        ))
+    }
+
     /// Unjudged items with reasons, counts, and items of only one report.
     pub(crate) fn sentences(&self) -> Vec<String> {
         let unknown = self.unknown.iter().map(|why| format!("unknown: {why}"));
@@ -179,6 +206,7 @@ impl ComparedRow {
             .into_iter()
             .filter(|(_, names)| !names.is_empty())
             .map(|(which, names)| format!("only the {which} report has: {}", names.join(", ")));
+        let unknown = unknown.chain(self.minimum_changes());
         unknown.chain(reasons).chain(lacks).chain(counted).chain(only).collect()
     }
 

@@ -83,6 +83,9 @@ pub struct Outcome {
     pub repeated: u64,
     /// Never played: from another run.
     pub foreign: u64,
+    /// Received with the number of another mark, as after an xrun: off by whole marks, unlike both
+    /// neighbours.
+    pub misread: u64,
     /// Frames missing between marks. For sweeps, less than 200 ppm is drift.
     pub dropped_frames: u64,
     pub repeated_frames: u64,
@@ -142,7 +145,9 @@ pub struct Judge {
     waiting: VecDeque<DueMark>,
     first: Option<u64>,
     newest: u64,
-    last: Option<(u64, Played, JudgedMark)>,
+    last: Option<ReceivedMark>,
+    /// Counts if the next mark does not show that its number is wrong.
+    newest_received: Option<ReceivedMark>,
     /// Recent received frames per played frame, minus one.
     drift: f64,
     even: Stretches,
@@ -156,11 +161,36 @@ pub struct Judge {
     outcome: Outcome,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct ReceivedMark {
+    number: u64,
+    place: usize,
+    played: Played,
+    received: JudgedMark,
+}
+
 #[derive(Debug)]
 struct DueMark {
     number: u64,
     mark: Played,
     received: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct MarkSlip {
+    /// Frames between both marks, as played.
+    meant: f64,
+    /// More frames between both, as received.
+    frames: f64,
+    /// The same without drift.
+    beyond: f64,
+    allowed: f64,
+}
+
+impl MarkSlip {
+    fn is_within(&self) -> bool {
+        self.beyond.abs() <= self.allowed
+    }
 }
 
 #[derive(Debug, Default)]
@@ -185,6 +215,7 @@ impl Judge {
             first: None,
             newest: 0,
             last: None,
+            newest_received: None,
             drift: 0.0,
             even: Stretches::default(),
             spacing: SPACING,
@@ -245,12 +276,22 @@ impl Judge {
         if played.at >= self.until {
             return;
         }
-        if let Some((last, ..)) = self.last
-            && index <= last
-        {
-            self.outcome.repeated += 1;
-            return;
+        let mark = ReceivedMark { number: index, place, played, received };
+        if let Some(before) = self.newest_received {
+            if self.off_by_marks(&before) && self.slip(&mark).is_some_and(|slip| slip.is_within()) {
+                self.outcome.misread += 1;
+            } else if index <= before.number {
+                self.outcome.repeated += 1;
+                return;
+            } else {
+                self.count(before);
+            }
         }
+        self.newest_received = Some(mark);
+    }
+
+    fn count(&mut self, mark: ReceivedMark) {
+        let ReceivedMark { place, played, received, .. } = mark;
         self.waiting[place].received = true;
         let outcome = &mut self.outcome;
         outcome.delay.record(received.at - played.at);
@@ -269,9 +310,9 @@ impl Judge {
         outcome.turned += u64::from(received.gain < 0.0);
         let clear = [outcome.min_clear_db, received.clear_db].into_iter().flatten();
         outcome.min_clear_db = clear.reduce(f64::min);
-        self.follow(played, received);
+        self.follow(&mark);
         self.first_received.get_or_insert(received);
-        self.last = Some((index, played, received));
+        self.last = Some(mark);
     }
 
     fn number_at(&self, received: LocalTime) -> Option<u32> {
@@ -291,14 +332,31 @@ impl Judge {
         self.waiting.binary_search_by_key(&index, |waiting| waiting.number).ok()
     }
 
-    fn follow(&mut self, played: Played, received: JudgedMark) {
-        let Some((_, played_last, received_last)) = self.last else { return };
-        let meant = played.frame.saturating_sub(played_last.frame) as f64;
-        let slip = received.frame - received_last.frame - meant;
-        let beyond = slip - meant * self.drift;
+    /// Frames that were repeated (or dropped, if negative) since the last counted mark; `None`
+    /// without one.
+    fn slip(&self, mark: &ReceivedMark) -> Option<MarkSlip> {
+        let last = self.last.as_ref().filter(|last| last.number < mark.number)?;
+        let meant = mark.played.frame.saturating_sub(last.played.frame) as f64;
+        let frames = mark.received.frame - last.received.frame - meant;
         // Sweeps are far apart: drift amounts to frames.
         let allowed = if self.alike { MAX_SWEPT_DRIFT * meant } else { SLIP };
-        if beyond.abs() > allowed.max(received.alongside.hypot(received_last.alongside)) {
+        let allowed = allowed.max(mark.received.alongside.hypot(last.received.alongside));
+        Some(MarkSlip { meant, frames, beyond: frames - meant * self.drift, allowed })
+    }
+
+    /// Whether the mark seems to have slipped by whole marks, as with the number of a neighbour.
+    fn off_by_marks(&self, mark: &ReceivedMark) -> bool {
+        let spacing = self.spacing as f64;
+        self.slip(mark).filter(|slip| !self.alike && !slip.is_within()).is_some_and(|slip| {
+            let marks = (slip.beyond / spacing).round();
+            marks != 0.0 && (slip.beyond - marks * spacing).abs() <= slip.allowed
+        })
+    }
+
+    fn follow(&mut self, mark: &ReceivedMark) {
+        let Some(slip) = self.slip(mark) else { return };
+        let MarkSlip { meant, frames, beyond, .. } = slip;
+        if !slip.is_within() {
             let frames = beyond.abs().round() as u64;
             if beyond < 0.0 {
                 self.outcome.dropped_frames += frames;
@@ -307,14 +365,20 @@ impl Judge {
             }
         } else if meant > 0.0 {
             self.even.played += meant;
-            self.even.more += slip;
-            let drift = self.drift + (slip / meant - self.drift) * BELIEF;
+            self.even.more += frames;
+            let drift = self.drift + (frames / meant - self.drift) * BELIEF;
             self.drift = drift.clamp(-MAX_DRIFT, MAX_DRIFT);
         }
     }
 
     pub fn finish(mut self, end: LocalTime) -> Outcome {
-        let delay = self.last.map_or(Span::ZERO, |(_, played, received)| received.at - played.at);
+        match self.newest_received.take() {
+            Some(mark) if self.off_by_marks(&mark) => self.outcome.misread += 1,
+            Some(mark) => self.count(mark),
+            None => {}
+        }
+        let last = self.last.as_ref();
+        let delay = last.map_or(Span::ZERO, |mark| mark.received.at - mark.played.at);
         // A mark is found only after part of the next was heard.
         let spacings = if self.alike { 2 } else { 1 };
         let tail = self.rate.span_of(Frames::from_len(spacings * self.spacing));
@@ -330,14 +394,15 @@ impl Judge {
     }
 
     fn words(&self) -> MarkWords {
-        self.first_received.zip(self.last).map_or(MarkWords::default(), |(first, (_, _, last))| {
+        self.first_received.zip(self.last).map_or(MarkWords::default(), |(first, last)| {
+            let last = last.received;
             let meant = (last.frame - first.frame) / WORD as f64;
             MarkWords { meant, arrived: last.words.saturating_sub(first.words) as f64 }
         })
     }
 
     fn exactness(&self) -> Option<Exactness> {
-        let (_, _, last) = self.last.filter(|_| !self.alike)?;
+        let last = self.last.filter(|_| !self.alike)?.received;
         let gain = last.gain.abs() / self.peak;
         let words = self.outcome.words;
         Some(if words.meant < FEWEST_WORDS {

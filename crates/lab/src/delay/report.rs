@@ -57,9 +57,11 @@ impl MeasuredDelay {
     pub(super) fn foreign(&mut self, marks: u64) {
         self.marks.foreign = marks;
         if marks > 0 {
+            let xruns = self.faults.iter().any(|faults| faults.xruns > 0);
+            let xruns = if xruns { ", or xruns damaged them" } else { "" };
             self.notes.push(format!(
                 "{marks} marks of another run were ignored: another program plays marks on the \
-                 same path, or the path still holds earlier ones"
+                 same path, or the path still holds earlier ones{xruns}"
             ));
         }
     }
@@ -117,6 +119,8 @@ impl MeasuredDelay {
         row.add("marks_missed", "marks missed", marks.missed);
         row.add("marks_repeated", "marks repeated", marks.repeated);
         row.add("marks_of_others", "marks of other runs", marks.foreign);
+        let words = "marks rejected, because only they are off by whole marks";
+        row.add("marks_misread", words, marks.misread);
         let words = "frames dropped, by marks too close together";
         row.add("dropped_frames", words, marks.dropped_frames);
         let words = "frames repeated, by marks too far apart";

@@ -244,6 +244,45 @@ fn at(mark: u32, delay_micros: i64) -> (Played, JudgedMark) {
     )
 }
 
+fn judged(marks: impl Iterator<Item = JudgedMark>) -> Outcome {
+    let mut judge = Judge::new(SETTINGS.rate, LocalTime::ZERO).with_room(20);
+    (0..20).for_each(|mark| judge.played(at(mark, 0).0));
+    marks.for_each(|mark| judge.received(mark));
+    judge.finish(LocalTime::NEVER)
+}
+
+#[test]
+fn mark_with_the_number_of_a_neighbour_is_rejected() {
+    // In mark 10, an xrun changed the number: of a 10 ms path, it leaves no delay.
+    for (number, missed) in [(11, 1), (12, 1), (9, 1)] {
+        let outcome = judged((0..20).map(|mark| {
+            let received = at(mark, 10_000).1;
+            if mark == 10 { JudgedMark { number, ..received } } else { received }
+        }));
+        let values = outcome.delays.values().iter().map(|(_, delay)| delay.as_nanos());
+        assert_eq!(values.clone().min(), values.max(), "{number}: {outcome:?}");
+        assert_eq!((outcome.missed, outcome.delay.count()), (missed, 19), "{number}");
+        let slips = (outcome.dropped_frames, outcome.repeated_frames);
+        assert_eq!(slips, (0, 0), "{number}: {outcome:?}");
+        // With a lower number, it is a repeated mark.
+        let lower = u64::from(number < 10);
+        assert_eq!((outcome.misread, outcome.repeated), (1 - lower, lower), "{number}");
+    }
+    // The last mark cannot be confirmed.
+    let last = judged((0..19).map(|mark| JudgedMark { number: mark + mark / 18, ..at(mark, 0).1 }));
+    assert_eq!((last.misread, last.delay.count()), (1, 18), "{last:?}");
+}
+
+#[test]
+fn whole_marks_dropped_for_good_are_dropped_frames() {
+    let outcome = judged((0..18).map(|mark| {
+        let received = at(mark, 10_000).1;
+        JudgedMark { number: if mark < 10 { mark } else { mark + 2 }, ..received }
+    }));
+    assert_eq!((outcome.dropped_frames, outcome.repeated_frames), (960, 0), "{outcome:?}");
+    assert_eq!((outcome.misread, outcome.missed), (0, 2), "{outcome:?}");
+}
+
 #[test]
 fn cards_that_drift_apart_drop_and_repeat_nothing() {
     for ppm in [500.0, -500.0, 100.0] {

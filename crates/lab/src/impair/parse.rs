@@ -125,7 +125,7 @@ pub struct PathChanges {
     /// Minimum delay
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
     pub delay: Option<Span>,
-    /// How much longer each may take, evenly between nothing and this, in order
+    /// Maximum random extra delay; packets stay in order, so one also delays those behind it
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Network")]
     pub jitter: Option<Span>,
     /// Share of packets lost, such as 5%

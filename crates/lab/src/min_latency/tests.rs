@@ -329,16 +329,51 @@ fn each_try_is_a_row_and_the_last_is_the_minimum() {
         let minimum = if held { 6 } else { 5 };
         Ok(carried(if latency < minimum { &[3000, 3001][..] } else { &[] }))
     });
-    let all = ["3ms", "5ms", "4ms", "5ms, held", "7ms, held", "the least"];
+    let all = ["3ms", "5ms", "4ms", "5ms, held", "7ms, held", MIN];
     assert_eq!(names(&report), all);
     let last: serde_json::Value = serde_json::to_value(report.rows.last().unwrap()).unwrap();
-    assert_eq!((&last["result"], &last["below_ns"]), (&json!("whole"), &json!(5_000_000)));
+    assert_eq!((&last["result"], &last["below_ns"]), (&json!("no loss"), &json!(5_000_000)));
     snapshot!(last["below_missed"]);
     assert_eq!((&last["missed"]["due"], &last["missed"]["missed"]), (&json!(2000), &json!(0)));
-    let note = &report.notes[0];
+    let note = report.answer.as_ref().unwrap();
     snapshot!(note);
+    let second = report.to_string().lines().nth(1).map(str::to_owned);
+    assert_eq!(second, Some(format!("answer: {note}")), "the result is read first");
     assert!(report.rows.last().is_some_and(|row| !row.points.is_empty()));
     assert!(report.rows[0].points.is_empty());
+}
+
+#[test]
+fn expected_number_of_tries_is_never_exceeded() {
+    for steps in [1, 2, 3, 7, 100, 970] {
+        let millis = Span::from_millis;
+        let max_latency = millis(3 + i64::from(steps));
+        let options =
+            MinLatencyOptions { first: millis(3), step: millis(1), max_latency, hold: millis(60) };
+        let tries = MAX_TRIES_PER_DOUBLING * options.steps().ilog2() + FEWEST_TRIES;
+        let mut maximum = 0;
+        for minimum in 0..=steps {
+            let mut search = LatencySearch::new(steps);
+            let mut taken = 0;
+            while let Some(next) = search.next().filter(|next| !next.held) {
+                taken += 1;
+                search.tried(match next.steps >= minimum {
+                    true => SearchResult::Whole,
+                    false => SearchResult::Missed,
+                });
+            }
+            maximum = maximum.max(taken);
+        }
+        assert!(
+            (tries / 2..=tries).contains(&maximum),
+            "{maximum} tries of {tries} for {steps} steps"
+        );
+    }
+    let plan = LabStream { settle: Span::from_secs(2), ..LabStream::default() };
+    let [first, step, max_latency] =
+        [Span::from_millis(3), Span::from_micros(100), Span::from_millis(100)];
+    let options = MinLatencyOptions { first, step, max_latency, hold: Span::from_secs(60) };
+    snapshot!(options.expected(&LabStream { duration: Span::from_secs(12), ..plan }));
 }
 
 #[test]
@@ -348,15 +383,15 @@ fn stalled_tries_are_rows_of_their_own() {
         outcome.received.host.stalls = 1;
         Ok(outcome)
     });
-    assert_eq!(names(&report), ["3ms", "3ms, try 2", "3ms, try 3", "the least"]);
+    assert_eq!(names(&report), ["3ms", "3ms, try 2", "3ms, try 3", MIN]);
     let results: Vec<_> = report
         .rows
         .iter()
         .map(|row| row.figures.iter().find(|figure| figure.key == "result").unwrap().value.clone())
         .collect();
-    assert_eq!(results, ["host stalled", "host stalled", "whole", "whole"]);
+    assert_eq!(results, ["host stalled", "host stalled", "no loss", "no loss"]);
     assert!(report.notes[0].ends_with(": 2"), "{:?}", report.notes);
-    snapshot!(report.notes[1]);
+    snapshot!(report.answer.unwrap());
 }
 
 #[test]
@@ -374,10 +409,10 @@ fn bound_names_the_excluded_holds() {
         }
         Ok(outcome)
     });
-    let reported = report.notes.last().unwrap();
+    let reported = report.answer.as_ref().unwrap();
     snapshot!(reported);
     let report = lab_report(|_, _, _| Ok(carried(&[])));
-    let reported = report.notes.last().unwrap();
+    let reported = report.answer.as_ref().unwrap();
     assert!(!reported.contains("stalls") && !reported.contains("failed"), "{reported}");
 }
 

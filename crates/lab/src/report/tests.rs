@@ -193,6 +193,7 @@ fn full() -> LabReport {
         Some(StreamBySecond { late, lost, underrun_discarded, never_sent, parts, ..other });
     let why = Worst { at_ns: 1, value_ns: 2, cause: Some("a stall".to_owned()), stages };
     row.worst.push(why);
+    report.answer = Some("minimum 5ms".to_owned());
     report
 }
 

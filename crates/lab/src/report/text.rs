@@ -10,6 +10,7 @@ use super::{Events, Figure, HostDescription, LabReport, ReportRow};
 impl fmt::Display for LabReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.experiment, self.question)?;
+        self.answer.iter().try_for_each(|answer| writeln!(f, "answer: {answer}"))?;
         for (number, host) in self.hosts.iter().enumerate() {
             // A host with both ends appears once, with the greater number of stalls.
             let same = |other: &&HostDescription| is_same(host, other);

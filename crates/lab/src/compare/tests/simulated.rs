@@ -248,18 +248,59 @@ fn single_streams_are_compared_despite_different_settings() {
     snapshot!(there.reasons[0]);
 }
 
+/// Moves `by_ns` from `buffer` to `pack`, as packets of several periods do.
+fn with_longer_packets(report: &mut Value, by_ns: i64) {
+    let row = &mut report["rows"][0];
+    row["stream"]["ptime_ns"] = json!(1_000_000 + by_ns);
+    for (name, more) in [("pack", by_ns), ("buffer", -by_ns)] {
+        let parts = row["stream"]["parts"].as_array_mut().unwrap();
+        let part = parts.iter_mut().find(|part| part["name"] == name).unwrap();
+        for key in ["p50_ns", "p99_ns", "max_ns"] {
+            for value in part[key].as_array_mut().unwrap() {
+                *value = value.as_i64().map_or(Value::Null, |value| json!(value + more));
+            }
+        }
+        let stages = row["stages"].as_array_mut().unwrap();
+        let stage = stages.iter_mut().find(|stage| stage["name"] == name).unwrap();
+        stage["summary"] = json!({ "count": 9, "p50_ns": 10_000_000 + more });
+    }
+}
+
 #[test]
-fn stages_set_by_period_or_packet_are_not_judged() {
-    let [first, mut second] = pair(|one| (one.latency_ns, one.period) = (10_000_000, 480));
+fn stages_of_other_periods_or_packets_are_not_judged() {
+    let [mut first, second] = pair(|one| one.period = 480);
     let there = compared(&first, &second);
-    for words in ["capture p50", "send p99", "wakeup p50", "device p99", "buffer p50"] {
+    assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
+    for words in ["capture p50", "pack p99", "wire p50", "receiver woke late, p50"] {
         assert_eq!(figure(&there.rows[0], words).verdict, ComparedVerdict::Follows, "{words}");
     }
-    assert_eq!(figure(&there.rows[0], "wire p99").verdict, ComparedVerdict::None);
-    second["rows"][0]["stream"]["ptime_ns"] = json!(10_000_000);
-    let there = compared(&first, &second);
-    assert_eq!(figure(&there.rows[0], "wire p99").verdict, ComparedVerdict::Follows);
-    assert_eq!(figure(&there.rows[0], "pack p99").verdict, ComparedVerdict::None);
+    assert_eq!(figure(&there.rows[0], "latency p50").verdict, ComparedVerdict::None);
+    let [_, mut longer] = pair(|_| {});
+    with_longer_packets(&mut longer, 4_000_000);
+    with_longer_packets(&mut first, 0);
+    let there = compared(&first, &longer);
+    assert_eq!(there.outcome, ComparedOutcome::Undecided, "{there}");
+    snapshot!(there.reasons[0]);
+    let minimum = there.rows[0].sentences();
+    let minimum = minimum.iter().find(|sentence| sentence.contains("minimum latency")).unwrap();
+    assert!(minimum.contains("+4.000 ms"), "{minimum}");
+    snapshot!(minimum);
+    assert!(!there.hint().contains("8 s"), "{there}");
+    // Misses are still judged.
+    let [_, mut lossy] = pair(|one| one.missed = 0.05);
+    with_longer_packets(&mut lossy, 4_000_000);
+    let there = compared(&first, &lossy);
+    assert_eq!(there.outcome, ComparedOutcome::Worse, "{there}");
+}
+
+#[test]
+fn undecided_hint_names_short_rows_or_other_settings() {
+    let [first, second] = pair(|one| one.latency_ns = 10_000_000);
+    let otherwise = compared(&first, &second).hint();
+    assert!(otherwise.contains("taut lab min-latency"), "{otherwise}");
+    let [first, second] = pair(|one| (one.latency_ns, one.seconds) = (10_000_000, 5));
+    let short = compared(&first, &second).hint();
+    assert!(short.contains("8 s"), "{short}");
 }
 
 #[test]
