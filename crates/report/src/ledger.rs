@@ -337,7 +337,7 @@ const OUTCOMES: [(&str, &str); 6] = [
     ("played", "played"),
     ("late", "late"),
     ("underrun", "discarded by underruns"),
-    ("lost", "lost"),
+    ("lost", "lost on the way (redundancy may have rebuilt them)"),
     ("dropped", "dropped by the sender's queue"),
     ("unlogged", "before or after the receiver's log"),
 ];

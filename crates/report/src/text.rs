@@ -139,7 +139,10 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
                 let lost = u64::try_from(receiver.lost).unwrap_or(0);
                 receiver.unrepaired.unwrap_or(lost)
             };
-            write!(out, ", {} lost on the way", connected.map(lost).sum::<u64>())?;
+            // Receivers count on after their last report.
+            let lost = connected.map(lost).sum::<u64>();
+            let at_least = if lost > 0 { "at least " } else { "" };
+            write!(out, ", {at_least}{lost} lost on the way (last report)")?;
         }
     } else if stream.refused.is_some() && !stream.played {
         write!(out, "played: nothing; {} packets received", c.received)?;
@@ -374,6 +377,8 @@ fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
         let is_lost = receiver.state == "lost";
         if is_lost {
             write!(out, "no report for the last {}; until then ", Nanos(receiver.silent_ns))?;
+        } else {
+            write!(out, "last report: ")?;
         }
         write!(out, "{lost} lost")?;
         if let Some(requested) = receiver.requested_ns {
@@ -463,8 +468,24 @@ mod tests {
             out
         };
         snapshot!(reported("lost", 2));
-        assert!(!reported("connected", 0).contains("report"));
+        assert!(!reported("connected", 0).contains("no report"));
         assert!(reported("left", 1).ends_with("stopped reporting once and returned\n"));
+    }
+
+    #[test]
+    fn sender_counts_losses_until_the_last_report() {
+        let reported = |lost| {
+            let receiver = RemoteReceiver { trusted: true, lost, ..RemoteReceiver::default() };
+            let counters = Counters { sent: 20_000, ..Counters::default() };
+            let receivers = vec![receiver];
+            let stream = StreamReport { counters, receivers, ..StreamReport::default() };
+            let mut out = String::new();
+            outcome(&mut out, &stream, "send").unwrap();
+            out
+        };
+        let some = "sent: 20000 packets, at least 375 lost on the way (last report)";
+        assert_eq!(reported(375), some);
+        assert_eq!(reported(0), "sent: 20000 packets, 0 lost on the way (last report)");
     }
 
     fn reported(counted: &Counters) -> String {

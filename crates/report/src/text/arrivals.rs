@@ -140,11 +140,15 @@ const TOO_SHORT: &str = "latency too short";
 
 pub(super) fn causes(gaps: &GapReport) -> String {
     let counts = counts(gaps).into_iter().filter(|(_, count)| *count > 0);
-    counts.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+    let named = counts.map(|(name, count)| match (name, gaps.lost_in_outages) {
+        ("lost", outages @ 1..) => format!("lost {count} ({outages} in outages)"),
+        _ => format!("{name} {count}"),
+    });
+    named.collect::<Vec<_>>().join(", ")
 }
 
-/// Writes one recommendation: the fix for the main cause, or the needed latency. `scheduler`
-/// excludes fixes that are already applied.
+/// Writes one recommendation: the fix for the main cause, or the margin if nothing was missed.
+/// `scheduler` excludes fixes that are already applied.
 pub(super) fn recommendation(
     out: &mut String,
     gaps: Option<&GapReport>,
@@ -171,8 +175,8 @@ pub(super) fn recommendation(
                 }
                 writeln!(out, "the packets needed {advice}")
             }
-            Some(_) => writeln!(out, "fix: {}", hints.longer_latency(None)),
-            None => Ok(()),
+            // Nothing was missed, so nothing needs a fix: [`needed`] gives the latency.
+            _ => Ok(()),
         },
     }
 }
@@ -215,7 +219,13 @@ fn hint(
         "lost" if hints.repairs.unrepaired_need_ns().is_some() && hints.advice.is_some() => {
             longer(None)
         }
-        "lost" if gaps.lost_in_outages * 2 > gaps.lost => INTERRUPTED.to_owned(),
+        "lost" if gaps.lost_in_outages * 2 > gaps.lost => {
+            let others = gaps.lost.saturating_sub(gaps.lost_in_outages);
+            match hints.repairs.hint().filter(|_| others > 0) {
+                Some(fix) => format!("{INTERRUPTED}; for the other {others} lost: {fix}"),
+                None => INTERRUPTED.to_owned(),
+            }
+        }
         "lost" => return hints.repairs.hint(),
         "receiver late" | "discarded" => {
             format!("this program ran late: {}", run_in_time(scheduler))
@@ -372,6 +382,40 @@ mod tests {
         let repaired = shown(|latency| latency.recommended_ns = Some(12_000_000), &repairs);
         snapshot!(repaired);
         assert_eq!(repaired.matches("--latency").count(), 1, "{repaired}");
+    }
+
+    #[test]
+    fn faultless_run_has_no_fix_but_the_needed_latency() {
+        let latency = LatencyReport {
+            configured_ns: Some(30_000_000),
+            loss_target: Some(0.0001),
+            recommended_ns: Some(38_100_000),
+            curve: curve_of(&[(9, 0.01), (20, 0.0)]),
+            ..LatencyReport::unmeasured()
+        };
+        let none = Repairs::default();
+        let advice = LatencyAdvice::of(&latency, 20_000, &none);
+        let hints = GapHints { repairs: &none, advice, presented: false };
+        let mut out = String::new();
+        recommendation(&mut out, Some(&GapReport::default()), &hints, "fifo:70").unwrap();
+        assert_eq!(out, "", "nothing was missed");
+        needed(&mut out, &hints).unwrap();
+        snapshot!(out);
+    }
+
+    #[test]
+    fn outage_and_other_losses_have_their_own_counts_and_fixes() {
+        let gaps = GapReport { lost: 1_342, lost_in_outages: 1_000, ..GapReport::default() };
+        assert_eq!(causes(&gaps), "lost 1342 (1000 in outages)");
+        let fix = |gaps: GapReport| {
+            let mut out = String::new();
+            recommendation(&mut out, Some(&gaps), &unadvised(&Repairs::default()), "fifo:70")
+                .unwrap();
+            out
+        };
+        snapshot!(fix(gaps));
+        let all = fix(GapReport { lost_in_outages: 1_342, ..gaps });
+        assert_eq!(all, format!("fix: {INTERRUPTED}\n"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
+use crate::digits;
 use crate::{LatencyReport, NotFound, PresentedReport, StreamReport};
 
 pub(super) fn latency(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
@@ -64,8 +65,8 @@ fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     };
     writeln!(
         out,
-        "  played up to {} late: a file waits for its program and its disk, where a sound card would have \
-         played silence; on a card, the device reports wrong times",
+        "  played up to {} late: harmless for a file, which waits for its program and its disk; a card \
+         reports wrong times",
         Nanos(maximum)
     )
 }
@@ -73,7 +74,7 @@ fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
 fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) -> fmt::Result {
     let by = match by {
         "sound" => "measured from the sound",
-        "due" => "scheduled",
+        "due" => "scheduled, not measured:",
         _ => "reported by the device",
     };
     write!(out, "{by} {}  (median; ", super::known(median, latency.uncertainty_ns))?;
@@ -87,10 +88,11 @@ fn measured(out: &mut String, latency: &LatencyReport, median: i64, by: &str) ->
     let every = latency.not_measured == NotFound::default();
     let all = if every { "all " } else { "" };
     write!(out, "{all}{} packets)", summary.count)?;
-    match latency.changed_ns {
-        Some(changed) => {
-            write!(out, ", {} at the end", super::known(changed, latency.uncertainty_ns))
-        }
+    if let Some(changed) = latency.changed_ns {
+        write!(out, ", {} at the end", super::known(changed, latency.uncertainty_ns))?;
+    }
+    match latency.uncertainty_ns.filter(|error| error.saturating_mul(10) > median) {
+        Some(error) => write!(out, "; the clocks are known only to {}", digits::bound(error)),
         None => Ok(()),
     }
 }
@@ -197,6 +199,11 @@ mod tests {
             "reported by the device 20.00ms  (median; min 20.00ms, max 20.00ms, 20 packets)";
         assert_eq!(reported("device", some), device);
         snapshot!(reported("due", some));
+        let mut out = String::new();
+        let uncertainty_ns = Some(19_000_000);
+        let unsure = LatencyReport { uncertainty_ns, ..LatencyReport::unmeasured() };
+        super::measured(&mut out, &unsure, 21_000_000, "due").unwrap();
+        assert!(out.ends_with("; the clocks are known only to 19ms"), "{out}");
         let unmeasured = |not_measured| {
             let latency = LatencyReport { not_measured, ..LatencyReport::unmeasured() };
             let mut out = String::new();
