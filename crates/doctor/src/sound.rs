@@ -214,7 +214,8 @@ mod tests {
         assert!(slow.verdict == Warning && slow.fix.unwrap().starts_with("jackd -R"));
         let long = found(64, Some(10), 99, 6);
         assert_eq!((long.verdict, long.fix.as_deref()), (Warning, Some("jack_bufsize 32")));
-        snapshot!(format!("{}: {}", long.message, long.reason.unwrap()));
+        snapshot!(long.message);
+        snapshot!(long.reason.unwrap());
         assert_eq!(found(64, Some(10), 99, 4).verdict, Failure);
         let longer = found(1024, Some(10), 99, 8);
         assert_eq!((longer.verdict, longer.fix.as_deref()), (Failure, Some("jack_bufsize 64")));
