@@ -232,7 +232,7 @@ fn commands_of_the_musician_tutorial_work() {
         assert!(call.messages.iter().any(|line| line.contains(messages::IN_A_CALL)), "{call:#?}");
         page.recorded("home.wav");
         page.run("taut call").well();
-        page.recorded("duet.wav");
+        assert_eq!(page.folder.file("duets").read_dir().unwrap().count(), 2);
         page.stop(serve).well();
         page.recorded("studio.wav");
         let report = read_to_string(page.folder.file("call.json")).unwrap();
@@ -331,7 +331,7 @@ fn commands_of_the_engineer_tutorial_work() {
         let devices = [
             ("ssh -o BatchMode=yes studio ", ""),
             ("--latency 30ms --packet-log", "--latency 400ms --packet-log"),
-            ("--duration 10s", "--duration 2s --settle 1s"),
+            ("--duration 12s", "--duration 2s --settle 1s"),
             ("lab stages ", "lab stages --duration 2s --settle 1s "),
             (
                 "--output alsa:hw:0 --input alsa:hw:0",
