@@ -168,7 +168,8 @@ fn packets_have_the_callers_length_if_a_period_fits() {
 fn file_of_a_virtual_device_keeps_its_rate_and_transport() {
     let _turn = alongside();
     let home = Folder::new();
-    Sound::noise(shape(44_100, 2), 300, 3).write(&home.file("song.wav"));
+    // The server's device begins before the call, so its sound must outlast both.
+    Sound::noise(shape(44_100, 2), 6_000, 3).write(&home.file("song.wav"));
     let song = format!("virtual:?source={}", home.file("song.wav").display());
     let (serve, address) = served(&home, &format!("--input {song} --output null:"));
     let options = format!("--input {song} --output null: --duration 4s");
