@@ -217,10 +217,12 @@ fn up_to_figure(line: &str) -> String {
 fn commands_of_the_musician_tutorial_work() {
     shared(|| {
         let devices = [
-            ("taut call", "taut call --duration 2s --overwrite"),
+            // A buffer of 64 ms bridges stalls of the host: sound that was not sent needs a `fix:`.
+            ("taut call", "taut call --duration 2s --overwrite --periods 64"),
+            ("taut serve", "taut serve --periods 64"),
             ("--input jack:duet", "--input tone:440"),
             ("--output jack:duet", "--output file:MACHINE.wav"),
-            ("--ptime 1ms --latency 8ms", "--ptime 1ms --latency 8ms --report-file call.json"),
+            ("--ptime 1ms --latency 8ms", "--ptime 1ms --latency 400ms --report-file call.json"),
             ("\"jack:duet\"", "\"null:\""),
         ];
         let Some(mut page) = Page::open("musician", &devices) else { return };
@@ -238,7 +240,7 @@ fn commands_of_the_musician_tutorial_work() {
         let report = read_to_string(page.folder.file("call.json")).unwrap();
         let report: Value = serde_json::from_str(&report).unwrap();
         let latency = &report["directions"][0]["streams"][0]["latency"];
-        assert_eq!(latency["configured_ns"], 8_000_000, "{report:#}");
+        assert_eq!(latency["configured_ns"], 400_000_000, "{report:#}");
         page.serves_as_configured("studio");
         page.check();
     });
