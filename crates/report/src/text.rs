@@ -58,11 +58,11 @@ pub fn render_served(reports: &[Report]) -> String {
 /// Names the faults of missed packets ([`crate::GapReport::faults`]), the most frequent first:
 /// `5 here, 3 network`.
 pub fn faults(faults: [u64; 4]) -> String {
-    let mut named =
-        [0, 1, 2, 3].map(|at| (faults[at], ["latency", "here", "sender", "network"][at]));
+    let named = faults.into_iter().zip(["latency", "here", "sender", "network"]);
+    let mut named: Vec<_> = named.filter(|(count, _)| *count > 0).collect();
     named.sort_by_key(|(count, _)| core::cmp::Reverse(*count));
-    let named = named.iter().filter(|(count, _)| *count > 0);
-    named.map(|(count, fault)| format!("{count} {fault}")).collect::<Vec<_>>().join(", ")
+    let named = named.iter().map(|(count, fault)| format!("{count} {fault}"));
+    named.collect::<Vec<_>>().join(", ")
 }
 
 fn write_calls(out: &mut String, reports: &[Report], call: Call) -> fmt::Result {

@@ -230,8 +230,10 @@ impl ReportSource<'_> {
 
     pub(crate) fn gaps(&self) -> GapReport {
         let gaps = self.arrivals.gaps();
-        let would_catch =
-            |cause| self.arrivals.would_catch(cause).filter(|_| self.reported).map(Span::as_nanos);
+        let would_catch = |cause| {
+            let caught = self.reported.then(|| self.arrivals.would_catch(cause));
+            caught.flatten().map(Span::as_nanos)
+        };
         GapReport {
             late_sender: gaps.late_sender,
             late_network: gaps.late_network,

@@ -134,7 +134,7 @@ fn parts(
             continue;
         };
         let unsure = sum([first, second].map(|row| row.uncertainty_of(&part.name)));
-        let judged = judged(&part.name, one, other);
+        let judged = judged(&part.name, one, a == b);
         let both = [part, there].map(ReadPart::of);
         let threshold = minimum.max(unsure);
         row.figures.extend(times(Some(&part.name), both.each_ref(), &judged, threshold));
@@ -147,12 +147,12 @@ fn blocks(stream: &StreamBySecond) -> String {
     format!("{periods} periods of {period} frames at {rate} Hz, packets of {ptime}")
 }
 
-fn judged(name: &str, one: &StreamBySecond, other: &StreamBySecond) -> Judged {
+fn judged(name: &str, one: &StreamBySecond, same_blocks: bool) -> Judged {
     let period = f64::from(one.period) / f64::from(one.rate.max(1)) * 1e9;
     let in_step = (period - one.ptime_ns as f64).abs() * f64::from(one.rate) < 1e9;
     match name {
         "buffer" => Judged::Follows("follows from the others"),
-        _ if blocks(one) != blocks(other) => Judged::Follows(OTHER_BLOCKS),
+        _ if !same_blocks => Judged::Follows(OTHER_BLOCKS),
         "wakeup" | "device" => Judged::Beyond(period),
         "capture" | "send" if !in_step => Judged::Beyond(period),
         _ => Judged::Beyond(0.0),

@@ -27,7 +27,9 @@ use tautline_proto::packet::Codings;
 use tautline_proto::time::{LocalTime, Span, WallTime};
 use tautline_proto::wire::WireForm;
 use tautline_proto::wire::rtp::RtpUnpack;
-use tautline_proto::zone::{Claim, ClaimRefused, Class, EndReason, Targets, ZoneEvent};
+use tautline_proto::zone::{
+    AnnouncementId, Claim, ClaimRefused, Class, EndReason, Targets, ZoneEvent,
+};
 use tautline_report::snapshot::{Snapshot, StreamState};
 
 use crate::{Error, Place, Site, Source, Zone};
@@ -46,9 +48,23 @@ const SWITCHED: Span = Span::from_millis(500);
 #[derive(Default)]
 struct Left {
     announcements: Vec<AnnouncementState>,
+    /// From the same events, so that an announcement in the list is never missing here.
+    playing: Option<AnnouncementId>,
     notes: Vec<String>,
     /// Notes of the engine so far.
     noted: usize,
+}
+
+impl Left {
+    fn follow(&mut self, event: &ZoneEvent) {
+        match *event {
+            ZoneEvent::Started { id, .. } => self.playing = Some(id),
+            ZoneEvent::Preempted { id, .. } | ZoneEvent::Ended { id, .. } => {
+                self.playing = self.playing.filter(|playing| *playing != id);
+            }
+            ZoneEvent::Refused { .. } | ZoneEvent::Rejected { .. } => {}
+        }
+    }
 }
 
 type Shared = Arc<Mutex<Left>>;
@@ -119,6 +135,7 @@ impl PlayedZone {
         let set = volumes.clone();
         engine.on_zone_event(Box::new(move |event, claim| {
             locked(&events, |left| {
+                left.follow(event);
                 let known = remember(&mut left.announcements, event, &wall);
                 let claimed = known.zip(claim.as_ref());
                 if let Some((known, claim)) = claimed {
@@ -239,7 +256,9 @@ impl PlayedZone {
     /// than its figures.
     pub(super) fn look(&mut self, fault: Option<&str>) -> bool {
         let mut before = self.state.clone();
-        self.state.announcements = locked(&self.left, |left| left.announcements.clone());
+        (self.state.announcements, self.state.announcement) = locked(&self.left, |left| {
+            (left.announcements.clone(), left.playing.map(|id| id.to_string()))
+        });
         if let Some(snapshot) = self.onlooker.newest() {
             self.follow(&snapshot);
         }
@@ -276,7 +295,6 @@ impl PlayedZone {
         let counted = |name: &str| program.counters.get(name).copied().unwrap_or_default();
         state.lost = counted("lost") + counted("late");
         state.refused_claims = snapshot.zone.as_ref().map_or(0, |zone| zone.refused_claims);
-        state.announcement = snapshot.zone.as_ref().and_then(|zone| zone.announcement.clone());
     }
 }
 
@@ -431,8 +449,6 @@ fn stream(
 
 #[cfg(test)]
 mod tests {
-    use tautline_proto::zone::AnnouncementId;
-
     use super::*;
 
     fn results(all: &[AnnouncementState]) -> Vec<AnnouncementResult> {
@@ -451,6 +467,24 @@ mod tests {
         let ended = ZoneEvent::Ended { id, at: LocalTime::ZERO, why: EndReason::Station };
         remember(&mut all, &ended, &wall);
         assert_eq!(results(&all), [AnnouncementResult::Muted]);
+    }
+
+    #[test]
+    fn newest_announcement_plays_until_its_own_end() {
+        let (at, by) = (LocalTime::ZERO, AnnouncementId(2));
+        let mut left = Left::default();
+        let mut playing = |event| {
+            left.follow(&event);
+            left.playing.map(|AnnouncementId(id)| id)
+        };
+        let started = |id| ZoneEvent::Started { id: AnnouncementId(id), at };
+        let ended = |id| ZoneEvent::Ended { id: AnnouncementId(id), at, why: EndReason::Station };
+        assert_eq!(playing(started(1)), Some(1));
+        assert_eq!(playing(started(2)), Some(2));
+        assert_eq!(playing(ZoneEvent::Preempted { id: AnnouncementId(1), by, at }), Some(2));
+        assert_eq!(playing(ZoneEvent::Refused { id: AnnouncementId(3), by }), Some(2));
+        assert_eq!(playing(ended(2)), None);
+        assert_eq!(playing(started(4)), Some(4));
     }
 
     #[test]

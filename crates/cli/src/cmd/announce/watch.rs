@@ -195,17 +195,8 @@ pub(super) fn playing<'z>(
         let of_node = asked.iter().find(|asked| asked.node == node(site, zone));
         let Some(Asked { state, .. }) = of_node else { return Ok(None) };
         let state = state.as_ref().map_err(|why| on_one_line(&why.to_string()))?;
-        let now = state.now_ns;
         let state = state.zones.iter().find(|state| state.zone == zone);
-        // The log of a zone has the start earlier than its state.
-        let begins = |it: &&AnnouncementState| {
-            let is_new = it.started_ns.is_some_and(|started| now - started < 2_000_000_000);
-            it.result == AnnouncementResult::Playing && is_new
-        };
-        Ok(state.and_then(|state| {
-            let begun = || state.announcements.iter().rev().find(begins).map(|it| it.id.clone());
-            state.announcement.clone().or_else(begun)
-        }))
+        Ok(state.and_then(|state| state.announcement.clone()))
     };
     zones.iter().map(|zone| (*zone, of_zone(zone))).collect()
 }
