@@ -53,7 +53,8 @@ impl Recordings {
             ))
         })?;
         let folder = folder.to_owned();
-        let maximum = MAX_OF_A_PART;
+        // The mix has 32 bits per sample.
+        let maximum = if mixed.is_some() { MAX_OF_A_PART / 4 * 3 } else { MAX_OF_A_PART };
         Ok(Self {
             folder,
             mixed,

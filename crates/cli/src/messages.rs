@@ -85,8 +85,7 @@ pub(crate) fn long_coding(
     )
 }
 
-const LOSS_HINT: &str =
-    "without --format, the call repairs most of them; use a cable, or less other traffic";
+const LOSS_HINT: &str = "use a cable, or reduce other traffic";
 
 /// Some notes do not apply, because both ends agreed on payload types and device latency.
 pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
@@ -103,7 +102,7 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
         }
         | Note::Receiving { note: ReceiveNote::Stopped | ReceiveNote::Resumed(_), .. } => None,
         Note::Receiving { address, note: ReceiveNote::HeavyLoss(percent) } => Some(format!(
-            "{address}: {percent} % of the received packets are lost; without --format, the call adapts within seconds"
+            "{address}: {percent} % of the received packets are lost; the call adapts its format within seconds unless --format is given"
         )),
         Note::Receiving { address, note: ReceiveNote::Loss(percent) } => {
             Some(format!("{address}: {percent} % of the received packets are lost; {LOSS_HINT}"))

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tautline_engine::monitor::run::Progress;
 use tautline_proto::time::Span;
 
@@ -46,53 +46,54 @@ fn print_message(prefix: &str, message: &str) {
 }
 
 /// Messages must not be printed between live lines.
-static DRAWN: Mutex<Option<MultiProgress>> = Mutex::new(None);
+static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-fn drawn() -> MutexGuard<'static, Option<MultiProgress>> {
+fn drawn() -> MutexGuard<'static, Option<ProgressBar>> {
     DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Live lines of a run, redrawn in place; only on a terminal.
-pub struct StatusLines {
-    all: MultiProgress,
-    lines: Vec<ProgressBar>,
-}
+pub struct StatusLines(ProgressBar);
 
 impl StatusLines {
     pub fn new(target: ProgressDrawTarget) -> Self {
-        let all = MultiProgress::with_draw_target(target);
-        *drawn() = Some(all.clone());
-        Self { all, lines: Vec::new() }
+        let bar = ProgressBar::with_draw_target(None, target);
+        bar.set_style(whole());
+        // A message must not draw an empty line.
+        bar.finish_and_clear();
+        *drawn() = Some(bar.clone());
+        Self(bar)
     }
 
     pub fn are_seen(&self) -> bool {
-        !self.all.is_hidden()
+        !self.0.is_hidden()
     }
 
     pub fn answers(&self) -> Answers {
-        let unseen = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        Answers(if self.are_seen() { self.all.add(unseen) } else { unseen })
+        Answers(self.0.clone())
     }
 
-    /// Draws these lines and removes any further ones.
-    pub fn show(&mut self, lines: &[String]) {
-        for bar in self.lines.drain(lines.len().min(self.lines.len())..) {
-            bar.finish_and_clear();
-            self.all.remove(&bar);
+    /// Replaces all lines in one drawing: with a bar per line, the terminal would show a mixture of
+    /// old and new lines between two drawings.
+    pub fn show(&self, lines: &[String]) {
+        let hidden = self.0.is_finished();
+        if lines.is_empty() {
+            if !hidden {
+                self.0.finish_and_clear();
+            }
+            return;
         }
-        while self.lines.len() < lines.len() {
-            let bar = self.all.add(ProgressBar::no_length());
-            bar.set_style(cut_at_the_edge());
-            self.lines.push(bar);
+        let columns = usize::from(console::Term::stderr().size().1);
+        let cut = |line: &String| console::truncate_str(line, columns, "…").into_owned();
+        self.0.set_message(lines.iter().map(cut).collect::<Vec<_>>().join("\n"));
+        if hidden {
+            self.0.reset();
         }
-        self.lines.iter().zip(lines).for_each(|(bar, line)| bar.set_message(line.clone()));
     }
-}
 
-impl StatusLines {
-    pub fn end(&mut self) {
+    pub fn end(&self) {
         *drawn() = None;
-        self.lines.drain(..).for_each(|bar| bar.finish_and_clear());
+        self.0.finish_and_clear();
     }
 }
 
@@ -100,6 +101,10 @@ impl Drop for StatusLines {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn whole() -> ProgressStyle {
+    ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 /// A wrapped line could not be redrawn.
@@ -209,6 +214,7 @@ pub fn target() -> ProgressDrawTarget {
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::io;
     use std::sync::Arc;
 
@@ -220,7 +226,7 @@ mod tests {
     const COLUMNS: u16 = 40;
 
     #[derive(Debug, Default, Clone)]
-    struct Narrow(Arc<Mutex<Vec<String>>>);
+    struct Narrow(Arc<Mutex<Vec<String>>>, Arc<AtomicBool>);
 
     impl Narrow {
         fn drawings(&self) -> Vec<String> {
@@ -249,6 +255,9 @@ mod tests {
             self.write_str(text)
         }
         fn write_str(&self, text: &str) -> io::Result<()> {
+            if self.1.load(Relaxed) {
+                return Err(io::Error::from_raw_os_error(5));
+            }
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
             Ok(())
         }
@@ -256,7 +265,7 @@ mod tests {
             Ok(())
         }
         fn flush(&self) -> io::Result<()> {
-            Ok(())
+            self.write_str("")
         }
     }
 
@@ -288,20 +297,40 @@ mod tests {
     fn lines_that_are_no_more_are_not_drawn_again() {
         let terminal = Narrow::default();
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);
-        let mut lines = StatusLines::new(target);
-        let show = |lines: &mut StatusLines, words: &[&str]| {
+        let lines = StatusLines::new(target);
+        let show = |lines: &StatusLines, words: &[&str]| {
             lines.show(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
             let drawn = terminal.drawings();
             terminal.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
             drawn.concat()
         };
-        let all = show(&mut lines, &["one", "two", "three"]);
+        let all = show(&lines, &["one", "two", "three"]);
         assert!(all.contains("three"), "{all:?}");
-        show(&mut lines, &["one"]);
-        let fewer = show(&mut lines, &["four"]);
+        show(&lines, &["one"]);
+        let fewer = show(&lines, &["four"]);
         assert!(fewer.contains("four") && !fewer.contains("two"), "{fewer:?}");
-        let more = show(&mut lines, &["five", "six"]);
+        let more = show(&lines, &["five", "six"]);
         assert!(more.contains("five") && more.contains("six"), "{more:?}");
+        let moved = show(&lines, &["five", "seven", "six"]);
+        assert_eq!(moved.matches("six").count(), 1, "old and new lines are mixed: {moved:?}");
+        assert!(show(&lines, &[]).is_empty());
+        let again = show(&lines, &["eight"]);
+        assert!(again.contains("eight"), "{again:?}");
+    }
+
+    #[test]
+    fn closed_terminal_does_not_end_the_program() {
+        let terminal = Narrow::default();
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);
+        let lines = StatusLines::new(target);
+        let words = ["one", "two"].map(ToOwned::to_owned);
+        lines.show(&words);
+        assert!(terminal.drawings().concat().contains("two"));
+        terminal.1.store(true, Relaxed);
+        lines.show(&words[..1]);
+        notify("printed between the lines");
+        lines.answers().emit("answered");
+        lines.end();
     }
 
     #[test]

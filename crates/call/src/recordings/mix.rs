@@ -5,12 +5,14 @@ use std::io::{BufWriter, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use hound::{Error, WavReader, WavSpec, WavWriter};
+use hound::{Error, SampleFormat, WavReader, WavSpec, WavWriter};
 
-const MAX: i32 = (1 << 23) - 1;
+/// Of 24 bits.
+const FULL_SCALE: f32 = 8_388_608.0;
 
 /// Adds two files of equal start and format into a new one, and removes them. The rest of the
-/// longer one is copied. Sums are limited to full scale. Returns the path of the new file.
+/// longer one is copied. The samples are floats, because a sum may exceed full scale. Returns the
+/// path of the new file.
 pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<PathBuf, Error> {
     let [sent, received] = sides;
     let (sent, received) = (WavReader::open(sent)?, WavReader::open(received)?);
@@ -19,14 +21,15 @@ pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<PathBuf, Error> {
         return Err(Error::FormatError("both directions differ in rate or channels"));
     }
     let (file, path) = create(into)?;
-    let mut mixed = WavWriter::new(BufWriter::new(file), WavSpec { ..spec })?;
+    let spec = WavSpec { bits_per_sample: 32, sample_format: SampleFormat::Float, ..spec };
+    let mut mixed = WavWriter::new(BufWriter::new(file), spec)?;
     let (mut sent, mut received) = (sent.into_samples::<i32>(), received.into_samples::<i32>());
     loop {
-        let sample = match (sent.next().transpose()?, received.next().transpose()?) {
+        let sum = match (sent.next().transpose()?, received.next().transpose()?) {
             (None, None) => break,
             (one, other) => one.unwrap_or(0) + other.unwrap_or(0),
         };
-        mixed.write_sample(sample.clamp(-MAX - 1, MAX))?;
+        mixed.write_sample(sum as f32 / FULL_SCALE)?;
     }
     mixed.finalize()?;
     sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)?;

@@ -29,8 +29,8 @@ use crate::flags::{
 use crate::messages::cannot_change;
 use crate::sound_files;
 
-const KEYS: &str =
-    "m: mute or unmute   SPACE: talk while muted   + -: latency   < >: packets   q: hang up";
+/// Fits 80 columns.
+const KEYS: &str = "m: mute   SPACE: talk while muted   + -: latency   < >: packets   q: hang up";
 
 pub(crate) fn run(flags: &mut CallFlags) -> Result<(), Failure> {
     flags.end.running.refuse_partial_packet_log()?;

@@ -2,12 +2,16 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use tautline_api::call::{CALL_PORT, CallAddress};
 use tautline_audio::DeviceSpec;
+use tautline_call::is_mixed;
 use tautline_proto::call::terms::CallPath;
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::redundancy::Redundancy;
@@ -226,7 +230,8 @@ pub(crate) struct EndFlags {
     #[arg(long, help_heading = "Run", hide_short_help = true)]
     pub(crate) overwrite: bool,
     /// Record both directions to a folder
-    #[arg(long, value_name = "DIR", help_heading = "Run")]
+    #[arg(long, value_name = "DIR", help_heading = "Run",
+          value_parser = OsStringValueParser::new().try_map(recording))]
     pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) running: RunFlags,
@@ -269,6 +274,19 @@ impl TransportFlag {
             Self::Udp => &[CallPath::Udp],
             Self::Tcp => &[CallPath::Tcp],
         }
+    }
+}
+
+/// `--record call.mp3` must not make a folder of that name.
+fn recording(name: OsString) -> Result<PathBuf, String> {
+    let is_folder = name.as_bytes().ends_with(b"/");
+    let path = PathBuf::from(name);
+    match path.extension() {
+        Some(is) if !is_folder && !is_mixed(&path) && !path.is_dir() => Err(format!(
+            "recordings are WAV files, not {}\nhint: name a file .wav; or a folder, with / at the end",
+            is.display()
+        )),
+        _ => Ok(path),
     }
 }
 

@@ -47,6 +47,17 @@ fn dscp_is_a_number_or_a_standard_name() {
 }
 
 #[test]
+fn recording_of_another_file_type_is_refused() {
+    let accepted = |path: &str| {
+        Taut::try_parse_from(format!("taut call studio --record {path}").split(' ')).is_ok()
+    };
+    for path in ["calls", "calls.d/", "./..", "take.wav", "take.WAV"] {
+        assert!(accepted(path), "{path}");
+    }
+    snapshot!(refused("taut call studio --record take.mp3"));
+}
+
+#[test]
 fn number_that_is_none_is_answered_in_plain_words() {
     snapshot!(refused(&format!("{SEND} --period two")));
 }

@@ -78,9 +78,10 @@ pub(super) fn call(arg: Arg) -> Arg {
             with(arg, "Repair lost packets: off, auto, red:N, fec:N", long)
         }
         "record" => {
-            let long = "Two WAV files of 24 bits per call, named by its start. FILE.wav instead of a folder: both \
-                        directions are mixed into it at the end.";
-            with(arg, "Record both directions to a folder", long)
+            let long = "DIR: two WAV files of 24 bits per call, named by its start. FILE.wav: both directions are mixed \
+                        into it at the end, as 32-bit floats.";
+            with(arg, "Record both directions to a folder or FILE.wav", long)
+                .value_name("DIR|FILE.wav")
         }
         "duration" => until(arg, "at q or Ctrl-C, or at the end of the input file"),
         "periods" | "control" | "report_file" => arg.hide_short_help(true),
