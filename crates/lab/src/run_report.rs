@@ -64,10 +64,9 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
     let measured = stream.latency.measured;
     row.measured = (measured.count > 0).then_some(measured);
     row.uncertainty = stream.latency.uncertainty_ns.map(Span::from_nanos);
-    let counted = &stream.counters;
     if role != "send" {
-        let due = (counted.received + counted.lost).saturating_sub(counted.duplicate);
-        row.missed = (due > 0).then(|| Missed::of(counted.missed(), due));
+        let due = stream.needed();
+        row.missed = (due > 0).then(|| Missed::of(stream.missed(), due));
     }
     row.stages.clone_from(&stream.stages);
     row.worst = worst(stream);

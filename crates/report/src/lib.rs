@@ -177,6 +177,36 @@ pub struct LatencyReport {
     pub auto: Option<Auto>,
 }
 
+impl StreamReport {
+    /// Packets that were not played in time, or not sent.
+    pub fn missed(&self) -> u64 {
+        let c = &self.counters;
+        let unplayed = [c.lost, c.late, c.underrun_discarded, c.undecodable, c.too_early];
+        unplayed.into_iter().fold(self.not_sent(), u64::saturating_add)
+    }
+
+    /// All packets that the sound needed.
+    pub fn needed(&self) -> u64 {
+        self.arrived().saturating_add(self.counters.lost).saturating_add(self.not_sent())
+    }
+
+    /// Packets of the sound that arrived or were rebuilt.
+    pub fn arrived(&self) -> u64 {
+        let c = &self.counters;
+        let others = [c.duplicate, c.before_start, c.on_probation].into_iter();
+        others.fold(c.received, u64::saturating_sub).saturating_add(self.rebuilt())
+    }
+
+    /// Packets that never arrived, but were rebuilt from redundancy.
+    pub fn rebuilt(&self) -> u64 {
+        self.counters.repaired.saturating_sub(self.counters.repaired_arrived)
+    }
+
+    fn not_sent(&self) -> u64 {
+        self.gaps.map_or(0, |gaps| gaps.not_sent)
+    }
+}
+
 impl LatencyReport {
     /// A stream without measurements.
     pub fn unmeasured() -> Self {
@@ -464,6 +494,8 @@ pub struct RemoteReceiver {
     pub repaired: Option<u64>,
     /// Packets neither received nor rebuilt in time, if reported.
     pub unrepaired: Option<u64>,
+    /// Packets that arrived too late to be played, if reported.
+    pub late: Option<u64>,
     /// Interarrival jitter.
     pub jitter_ns: i64,
     /// Effective latency, if it reports one.

@@ -332,6 +332,11 @@ impl StreamSnapshot {
     pub fn counted(&self) -> Option<Counters> {
         Counters::known(|name| self.counters.get(name).copied())
     }
+
+    /// A count since the start, 0 if it is missing.
+    pub fn count(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
 }
 
 /// Stage medians over these packets, in the order of travel.

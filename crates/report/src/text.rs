@@ -13,7 +13,8 @@ use tautline_proto::counters::Counted;
 
 use crate::digits;
 use crate::distribution::Summary;
-use crate::{Counters, RemoteReceiver, Report, StreamReport};
+use crate::snapshot::StreamSnapshot;
+use crate::{RemoteReceiver, Report, StreamReport};
 use arrivals::{GapHints, INTERRUPTED};
 use known::Known;
 use redundancy::Call;
@@ -63,6 +64,23 @@ pub fn faults(faults: [u64; 4]) -> String {
     named.sort_by_key(|(count, _)| core::cmp::Reverse(*count));
     let named = named.iter().map(|(count, fault)| format!("{count} {fault}"));
     named.collect::<Vec<_>>().join(", ")
+}
+
+/// Packets of a running call that were not played, by fault, and faults of the devices. A JACK
+/// server has the same xruns in both directions.
+pub fn missed(received: &StreamSnapshot, sent: Option<&StreamSnapshot>) -> String {
+    let faults = received.gaps.unwrap_or_default().faults();
+    let mut line = format!("missed {}", faults.iter().sum::<u64>());
+    if faults != [0; 4] {
+        line += &format!(": {}", self::faults(faults));
+    }
+    let xruns = received.count("xruns").max(sent.map_or(0, |sent| sent.count("xruns")));
+    for (count, name) in [(received.count("repaired"), "repaired"), (xruns, "xruns here")] {
+        if count > 0 {
+            line += &format!("; {count} {name}");
+        }
+    }
+    line
 }
 
 fn write_calls(out: &mut String, reports: &[Report], call: Call) -> fmt::Result {
@@ -130,7 +148,7 @@ fn write_report(
 
 fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
     let c = &stream.counters;
-    let (missed, due) = (missed(stream), due(c));
+    let (missed, due) = (stream.missed(), stream.arrived());
     if role == "send" {
         write!(out, "sent: {} packets", c.sent)?;
         let connected = stream.receivers.iter().filter(|receiver| receiver.trusted);
@@ -150,14 +168,14 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
         write!(out, "played: nothing; no packet received")?;
     } else if missed == 0 {
         write!(out, "played: all {due} packets")?;
-        let rebuilt = rebuilt(c);
+        let rebuilt = stream.rebuilt();
         if rebuilt > 0 {
             write!(out, ", {rebuilt} of them rebuilt")?;
         }
     } else {
         let causes = stream.gaps.as_ref().map(arrivals::causes).filter(|causes| !causes.is_empty());
         let causes = causes.unwrap_or_else(|| format!("lost {}, late {}", c.lost, c.late));
-        write!(out, "missed: {missed} of {} packets: {causes}", all(stream))?;
+        write!(out, "missed: {missed} of {} packets: {causes}", stream.needed())?;
         for (count, name) in [(c.undecodable, "undecodable"), (c.too_early, "too early")] {
             if count > 0 {
                 write!(out, ", {name} {count}")?;
@@ -169,29 +187,6 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
         1 => write!(out, "; 1 xrun here"),
         xruns => write!(out, "; {xruns} xruns here"),
     }
-}
-
-fn missed(stream: &StreamReport) -> u64 {
-    let c = &stream.counters;
-    c.missed() + c.undecodable + c.too_early + not_sent(stream)
-}
-
-fn not_sent(stream: &StreamReport) -> u64 {
-    stream.gaps.map_or(0, |gaps| gaps.not_sent)
-}
-
-/// All packets that the sound needed.
-fn all(stream: &StreamReport) -> u64 {
-    due(&stream.counters) + stream.counters.lost + not_sent(stream)
-}
-
-fn due(c: &Counters) -> u64 {
-    c.received.saturating_sub(c.duplicate + c.before_start + c.on_probation) + rebuilt(c)
-}
-
-/// Packets that never arrived, but were rebuilt from redundancy.
-fn rebuilt(c: &Counters) -> u64 {
-    c.repaired.saturating_sub(c.repaired_arrived)
 }
 
 fn details(
@@ -381,6 +376,9 @@ fn receivers(out: &mut String, receivers: &[RemoteReceiver]) -> fmt::Result {
             write!(out, "last report: ")?;
         }
         write!(out, "{lost} lost")?;
+        if let Some(late) = receiver.late.filter(|late| *late > 0) {
+            write!(out, ", {late} too late")?;
+        }
         if let Some(requested) = receiver.requested_ns {
             write!(out, ", requested {}", Nanos(requested))?;
         }
@@ -448,6 +446,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use super::*;
+    use crate::Counters;
     use crate::StageSummary;
 
     #[test]

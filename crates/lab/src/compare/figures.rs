@@ -76,6 +76,10 @@ fn xruns(row: &mut ComparedRow, first: (&ReadRow, u32), second: (&ReadRow, u32))
     for (key, figure) in
         [("sender_xruns", "sender_xruns_per_s"), ("receiver_xruns", "receiver_xruns_per_s")]
     {
+        let unknown = |row: &ReadRow| row.own_xruns.is_some_and(|own| own != key);
+        if unknown(first.0) || unknown(second.0) {
+            continue;
+        }
         let [a, b] = [first, second].map(|(row, seconds)| row.xruns(key, seconds));
         let due = [&a, &b].map(|counts| u64::from(counts.seconds));
         row.figures.push(counts::compare(figure, (&a, due[0]), (&b, due[1])));

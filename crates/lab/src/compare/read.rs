@@ -89,12 +89,14 @@ pub(super) struct ReadRow {
     pub(super) whole_run: bool,
     /// Whole seconds of a run.
     pub(super) run_seconds: u32,
+    /// Figure of the xruns of the reporting device, if the other device has another report.
+    pub(super) own_xruns: Option<&'static str>,
     pub(super) counters: BTreeMap<String, u64>,
 }
 
 impl From<ReportRow> for ReadRow {
     fn from(row: ReportRow) -> Self {
-        Self { row, whole_run: false, run_seconds: 0, counters: BTreeMap::new() }
+        Self { row, whole_run: false, run_seconds: 0, own_xruns: None, counters: BTreeMap::new() }
     }
 }
 

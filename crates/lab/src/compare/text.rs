@@ -69,7 +69,7 @@ impl Compared {
                 }
             }
             ComparedOutcome::NoRegression => {
-                format!("no regression: nothing is worse, but there are differences in {reasons}")
+                format!("no regression: no figure is worse; medians of stages differ in {reasons}")
             }
             ComparedOutcome::Better => {
                 format!("better: the second report is better in {reasons}; nothing is worse")

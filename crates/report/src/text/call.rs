@@ -2,9 +2,9 @@
 
 use core::fmt::{self, Write};
 
+use super::Nanos;
 use super::arrivals::Percent;
 use super::redundancy::LESS_TRAFFIC;
-use super::{Nanos, all, due, missed};
 use crate::{GapReport, RemoteReceiver, Report, StreamReport};
 
 /// Writes a line per stream, received before sent, and the xruns of each call.
@@ -58,6 +58,10 @@ fn sent(out: &mut String, stream: &StreamReport) -> fmt::Result {
     if let Some(lost) = lost_there(stream) {
         write!(out, ", {lost} lost by the network")?;
     }
+    let late = late_there(stream);
+    if late > 0 {
+        write!(out, ", {late} too late there")?;
+    }
     match silent_ns(stream) {
         Some(silent) => write!(out, ", no report for the last {}", Nanos(silent)),
         None => Ok(()),
@@ -71,6 +75,12 @@ fn lost_there(stream: &StreamReport) -> Option<u64> {
         receiver.unrepaired.unwrap_or(u64::try_from(receiver.lost).unwrap_or(0))
     };
     trusted.map(lost).reduce(|one, other| one + other)
+}
+
+/// Packets that reach the other machine too late to be played.
+fn late_there(stream: &StreamReport) -> u64 {
+    let trusted = stream.receivers.iter().filter(|receiver| receiver.trusted);
+    trusted.filter_map(|receiver| receiver.late).fold(0, u64::saturating_add)
 }
 
 /// Whether the call ended in an outage.
@@ -89,7 +99,14 @@ const AUDIBLE_LOSS: f64 = 0.01;
 
 /// The fix for faults of the sent sound, which only the other machine's reports show.
 pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
-    let share = lost_there(stream)? as f64 / stream.counters.sent.max(1) as f64;
+    let of_sent = |packets: u64| packets as f64 / stream.counters.sent.max(1) as f64;
+    let (share, late) = (of_sent(lost_there(stream)?), of_sent(late_there(stream)));
+    if late >= AUDIBLE_LOSS && late > share {
+        return Some(format!(
+            "fix: {} of the sent packets are too late there: use a longer --latency; the report there has the causes\n",
+            Percent(late)
+        ));
+    }
     let is_tcp = stream.transport.as_deref() == Some("tcp");
     let fix = match stream.redundancy {
         None if !is_tcp => "use --redundancy auto (repairs losses), or a cable",
@@ -101,14 +118,14 @@ pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
 
 fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
     let c = &stream.counters;
-    match (missed(stream), due(c)) {
+    match (stream.missed(), stream.arrived()) {
         _ if stream.refused.is_some() && !stream.played => {
             write!(out, "{} packets, none played", c.received)
         }
         (_, 0) => write!(out, "no packet"),
         (0, due) => write!(out, "all {due} packets played"),
         (missed, _) => {
-            let all = all(stream);
+            let all = stream.needed();
             let share = Percent(missed as f64 / all as f64);
             write!(out, "{missed} of {all} packets missed ({share}")?;
             let gaps = stream.gaps.unwrap_or(GapReport { lost: c.lost, ..GapReport::default() });
@@ -183,6 +200,9 @@ mod tests {
     fn call_has_two_lines_and_one_fix() {
         let all = Counters { received: 5_886, ..Counters::default() };
         snapshot!(render_calls(&call(all, GapReport::default()), Detail::Summary));
+        let mut late = call(all, GapReport::default());
+        late[1].streams[0].receivers[0].late = Some(3_000);
+        snapshot!("late there", render_calls(&late, Detail::Summary));
         let some = Counters { received: 5_800, late: 10, lost: 86, xruns: 1, ..all };
         let gaps = GapReport {
             late_sender: 1,

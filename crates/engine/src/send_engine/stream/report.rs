@@ -214,6 +214,7 @@ fn remote(
         method: known.effective.and_then(|effective| effective.method).map(|it| it.name().into()),
         repaired: known.losses.map(|losses| losses.repaired),
         unrepaired: known.losses.map(|losses| losses.lost),
+        late: known.losses.map(|losses| losses.late),
         round_trip_ns: known
             .clock
             .as_ref()
@@ -276,13 +277,14 @@ mod tests {
             ..SendPolicyConfig::new(format, identity, Span::from_millis(5), device)
         });
         let tally = Tally { expected: 20_000, missing: 5, runs: 4, beyond: 10_012 };
-        let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 0 };
+        let losses = LossReport { ssrc: 1, tally, repaired: 5, lost: 10_012, late: 7 };
         for event in [Event::Losses(2, losses), Event::Left(2)] {
             policy.handle(Host::UNKNOWN, &event, LocalTime::ZERO);
             let reported =
                 remote(policy.receivers().next().unwrap(), (&format, false), LocalTime::ZERO);
             let lost = (reported.lost, reported.repaired, reported.unrepaired);
             assert_eq!(lost, (10_017, Some(5), Some(10_012)), "{event:?}");
+            assert_eq!(reported.late, Some(7));
         }
     }
 }

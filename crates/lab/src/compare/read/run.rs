@@ -61,6 +61,7 @@ fn row(
     stream: StreamReport,
     CountedStream { counters }: CountedStream,
 ) -> ReadRow {
+    let missed = missed(&stream);
     let StreamReport { address, refused: invalid, latency, stages, counters: counted, .. } = stream;
     let name = if in_call { format!("{role} {address}") } else { address };
     let kind = XRUNS[usize::from(role != "send")];
@@ -70,33 +71,20 @@ fn row(
         configured: latency.configured_ns.map(Span::from_nanos),
         measured: Some(latency.measured),
         uncertainty: latency.uncertainty_ns.map(Span::from_nanos),
-        missed: missed(&counted),
+        missed,
         stages,
         events: Events::since(started_ns, kind, xruns, counted.xruns).into_iter().collect(),
         ..ReportRow::named(name)
     };
     let run_seconds = u32::try_from(duration_ns / 1_000_000_000).unwrap_or(0);
-    ReadRow { row, whole_run: true, run_seconds, counters }
+    ReadRow { row, whole_run: true, run_seconds, own_xruns: Some(kind.0), counters }
 }
 
 /// Not played at a receiver; not sent at a sender.
-fn missed(counted: &Counters) -> Option<Missed> {
-    let Counters {
-        sent,
-        received,
-        lost,
-        late,
-        underrun_discarded,
-        duplicate,
-        send_errors,
-        send_timeouts,
-        ..
-    } = *counted;
+fn missed(stream: &StreamReport) -> Option<Missed> {
+    let Counters { sent, send_errors, send_timeouts, .. } = stream.counters;
     let (missed, due) = match sent {
-        0 => (
-            lost.saturating_add(late).saturating_add(underrun_discarded),
-            received.saturating_add(lost).saturating_sub(duplicate),
-        ),
+        0 => (stream.missed(), stream.needed()),
         sent => (send_errors.saturating_add(send_timeouts), sent),
     };
     (due > 0).then(|| Missed::of(missed.min(due), due))

@@ -86,6 +86,13 @@ fn reports_of_one_run_are_compared_with_each_other() {
         (there.outcome, &there.reasons[..]),
         (ComparedOutcome::Worse, &["rtp://127.0.0.1:5004: missed".to_owned()][..])
     );
+    let mut stopped = a.clone();
+    stopped["streams"][0]["gaps"] = json!({ "not_sent": 900 });
+    stopped["duration_ns"] = json!(20_000_000_000_i64);
+    assert_eq!(compared(&a, &stopped).reasons, there.reasons, "packets that were not sent");
+    let keys: Vec<_> = compared(&stopped, &stopped).rows.remove(0).figures;
+    let keys: Vec<_> = keys.iter().map(|figure| figure.key).collect();
+    assert_eq!(keys, ["p50_ns", "missed_share", "receiver_xruns_per_s"], "of this device only");
     let counted = &there.rows[0].counters[0];
     assert_eq!((counted.name.as_str(), counted.first, counted.second), ("lost", 0, 900));
     assert_eq!(compared(&a, &a).outcome, ComparedOutcome::Same);
