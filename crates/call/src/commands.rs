@@ -3,7 +3,7 @@
 use core::cmp::Ordering;
 
 use tautline_dsp::gain::Gain;
-use tautline_engine::control::{Answer, CannotChange, Changed, Fader, RecvChange, SendChange};
+use tautline_engine::control::{Answer, CannotChange, Changed, RecvChange, SendChange};
 use tautline_engine::plan::lay;
 use tautline_proto::call::caller::{AgreedCall, NotAsked};
 use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallPath, CallTerms, StreamTerms};
@@ -15,6 +15,7 @@ use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
 use tautline_report::snapshot::StreamSnapshot;
+use tautline_report::text::missed;
 
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
@@ -223,9 +224,13 @@ impl Caller {
             words += &format!(", by {}", path.name());
         }
         words += if open { ", open" } else { ", muted" };
-        if let [_, Some(stream)] = self.watched.newest() {
+        if let [sent, Some(stream)] = self.watched.newest() {
             let Counters { lost, received: arrived, .. } = stream.counted().unwrap_or_default();
             words += &format!(", lost {lost} of {} packets", lost.saturating_add(arrived));
+            if let Some(measured) = stream.latency.measured_ns {
+                words += &format!(", measured {}", Span::from_nanos(measured));
+            }
+            words += &format!(", {}", missed(stream, sent));
         }
         Ok(Changed::Said(words))
     }
@@ -262,13 +267,11 @@ impl Caller {
     }
 
     pub(crate) fn set_open(&mut self, open: bool) -> Answer {
-        match &self.endpoint {
-            Some(endpoint) if open != self.open => {
-                self.open = open;
-                endpoint.send.request(SendChange::Mute(!open))
-            }
-            _ => Ok(Changed::Volume(Fader { gain: Gain::UNITY, muted: !open })),
+        if let Some(endpoint) = self.endpoint.as_ref().filter(|_| open != self.open) {
+            self.open = open;
+            endpoint.send.request(SendChange::Mute(!open))?;
         }
+        Ok(Changed::Said(if open { "unmute" } else { "mute" }.to_owned()))
     }
 
     /// Checks this device before asking the peer.

@@ -157,6 +157,7 @@ impl Recordings {
             self.names.iter().for_each(|name| recorded(name.both(&self.folder)));
             return Ok(());
         };
+        (self.events)(Event::Note(format!("writing {}", mixed.display())));
         for name in &self.names {
             let sides = [Direction::Capture, Direction::Playback];
             let [sent, received] = sides.map(|way| name.file(&self.folder, way));

@@ -40,7 +40,7 @@ pub(crate) fn offer(
         Side::Caller => (sent, received),
         Side::Called => (received, sent),
     };
-    let latency = config.latency.filter(|rule| *rule != LatencyRule::AUTO).map(latency_by);
+    let latency = config.latency.map(latency_by);
     let (paths, redundancy) = (paths.to_vec(), config.redundancy);
     CallOffer { there, back, paths, latency, adapts: None, redundancy }
 }

@@ -38,17 +38,21 @@ pub fn settled(
     }
 }
 
-/// Stops on Ctrl-C, SIGTERM and SIGHUP (a closed terminal); a second one ends the program
-/// immediately.
+/// Stops on Ctrl-C, SIGTERM and SIGHUP (a closed terminal). A second Ctrl-C or SIGTERM ends the
+/// program immediately; a second SIGHUP does not, because the kernel and the shell both send one.
 pub fn stop_on_signals() -> Result<Stop, Failure> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Stop::default();
     // nohup(1) ignores SIGHUP, which must stay so.
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
+    let stops = |signal| signal_hook::flag::register(signal, stop.flag());
+    let ends = |signal| {
         signal_hook::flag::register_conditional_default(signal, stop.flag())
-            .and_then(|_| signal_hook::flag::register(signal, stop.flag()))
-            .map_err(|error| Failure::running(format!("waiting for signals: {error}")))?;
+            .and_then(|_| stops(signal))
+    };
+    let registered = [SIGINT, SIGTERM].into_iter().map(ends).chain(hangup.map(stops));
+    for result in registered {
+        result.map_err(|error| Failure::running(format!("waiting for signals: {error}")))?;
     }
     Ok(stop)
 }

@@ -1,7 +1,7 @@
 //! Both directions of a call in one file (`--record FILE.wav`).
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, ErrorKind};
+use std::fs::OpenOptions;
+use std::io::BufWriter;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,10 @@ pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<PathBuf, Error> {
     if spec != received.spec() {
         return Err(Error::FormatError("both directions differ in rate or channels"));
     }
-    let (file, path) = create(into)?;
+    // Under a hidden name, so that an interrupted mix does not look complete.
+    let hidden = sides[0].with_extension("mix");
+    let _ = std::fs::remove_file(&hidden);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&hidden)?;
     let spec = WavSpec { bits_per_sample: 32, sample_format: SampleFormat::Float, ..spec };
     let mut mixed = WavWriter::new(BufWriter::new(file), spec)?;
     let (mut sent, mut received) = (sent.into_samples::<i32>(), received.into_samples::<i32>());
@@ -32,23 +35,13 @@ pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<PathBuf, Error> {
         mixed.write_sample(sum as f32 / FULL_SCALE)?;
     }
     mixed.finalize()?;
+    let path = free_path(into, 0);
+    std::fs::rename(&hidden, &path)?;
     sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)?;
     Ok(path)
 }
 
-/// Creates the next free name: `FILE.wav`, `FILE-2.wav`, ….
-fn create(path: &Path) -> std::io::Result<(File, PathBuf)> {
-    loop {
-        let path = free_path(path, 0);
-        let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        match new {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            created => return Ok((created?, path)),
-        }
-    }
-}
-
-/// Next free name after `skipped` free ones.
+/// Next free name after `skipped` free ones: `FILE.wav`, `FILE-2.wav`, ….
 pub(super) fn free_path(path: &Path, skipped: usize) -> PathBuf {
     let names = (1..).map(|number| numbered(path, number));
     let mut free = names.filter(|path| path.symlink_metadata().is_err());

@@ -51,6 +51,21 @@ fn latency_too_short_for_the_peers_device_is_raised() {
 }
 
 #[test]
+fn auto_of_the_caller_overrides_a_fixed_latency_of_the_called_end() {
+    let _turn = alongside();
+    let home = Folder::new();
+    let (serve, address) = served(&home, "--input null: --output null: --latency 90ms");
+    for (option, agreed) in [("", "latency 90ms"), ("--latency auto", "latency auto")] {
+        let line = format!("call {address} --report none --input null: --output null: {option}");
+        let call = taut(words(&line)).with("TAUT_HOME", home.path()).controlled().start();
+        let call = call.wait_for(messages::IN_A_CALL).becomes(|status| status.contains(agreed));
+        call.enter("quit").end().well();
+    }
+    serve.signal("-TERM");
+    serve.end().well();
+}
+
+#[test]
 fn a_report_in_json_is_all_that_an_end_that_is_called_prints() {
     let _turn = alongside();
     let home = Folder::new();

@@ -49,8 +49,12 @@ fn transport_changes_and_impossible_ones_are_refused() {
     let call = call.request("ptime 1ms", "ok ptime 1ms").wait_for(refused);
     snapshot!(call.messages().last().unwrap());
     let call = call.becomes(|status| status.contains("2.5ms, hears l24"));
-    let call = call.request("mute", "ok ");
+    let call = call.request("mute", "ok mute");
     let call = call.becomes(|status| status.contains(", by udp, muted, "));
+    let call = call.becomes(|status| {
+        let measured = status.split_once(", measured ").map(|(_, rest)| rest);
+        measured.is_some_and(|rest| rest.contains("ms, missed "))
+    });
     let mut call = call.request("unmute", "ok ");
     for (transport, reported) in [("tcp", messages::BY_TCP), ("udp", messages::BY_UDP)] {
         let request = format!("transport {transport}");

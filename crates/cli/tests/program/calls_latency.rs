@@ -66,7 +66,7 @@ fn greatest_of(options: &str) -> [i64; 2] {
     let serve = serve.listened_to().start().wait_for(messages::AWAITS_CALLS);
     let address = through_holds(&serve.address());
     let line = format!(
-        "call {address} --input tone:1000 --output null: --transport tcp --duration 4s --report-file here.json \
+        "call {address} --input tone:1000 --output null: --transport tcp --duration 8s --report-file here.json \
          {options}"
     );
     run(&line).run().well();

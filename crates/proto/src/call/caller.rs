@@ -391,14 +391,19 @@ impl CallerEnd {
         terms.adapts = terms.adapts.and_then(|adapts| adapts.for_version(self.version));
         terms.redundancy = terms.redundancy.filter(|_| self.version >= REDUNDANCY_VERSION);
         terms.packets().map_err(NotAsked::NoPackets)?;
-        if !self.has_line() {
+        if self.call.is_none() || self.line == CallerConnection::Over {
             return Err(NotAsked::NoLine);
         }
         let is_usual = terms.latency == CallLatency::AUTO || terms.latency.kept().is_some();
         if self.version < MAX_VERSION && !is_usual {
             return Err(NotAsked::Older);
         }
-        self.request(terms, false);
+        if self.has_line() {
+            self.request(terms, false);
+        } else {
+            // Sent when the call resumes.
+            self.requested = Some(RequestedTerms { terms, again: false });
+        }
         Ok(())
     }
 

@@ -328,6 +328,22 @@ fn terms_change_mid_call_and_rejected_changes_keep_the_old() {
 }
 
 #[test]
+fn request_without_a_line_is_sent_when_the_call_resumes() {
+    let mut world = World::new(1, 1);
+    world.run(Span::from_secs(2));
+    world.cut();
+    world.run(LINE_DEAD + Span::from_secs(1));
+    let mut longer = world.ends[0].caller.call().unwrap().terms.clone();
+    longer.there.ptime = Span::from_millis(5);
+    world.ends[0].caller.change(longer).unwrap();
+    assert_eq!(words(&world.ends[0].did), ["begin", "away"]);
+    world.up = true;
+    world.run(Span::from_secs(30));
+    let did = words(&world.ends[0].did);
+    assert_eq!(did, ["begin", "away", "resumed", "again 5ms", "change to 5ms"]);
+}
+
+#[test]
 fn request_lost_with_its_line_is_retried_once() {
     let mut world = World::new(1, 1);
     world.run(Span::from_secs(2));

@@ -64,9 +64,13 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
     };
     let mut lines = Vec::new();
     if let Some(sent) = view.sent {
-        let repaired = match count(sent, "receiver_repaired") {
-            0 => String::new(),
-            repaired => format!(" ({repaired} repaired)"),
+        let counts = [("receiver_repaired", "repaired"), ("receiver_late", "late")];
+        let counts = counts.map(|(counter, name)| (sent.count(counter), name));
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<_> = counts.map(|(count, name)| format!("{count} {name}")).collect();
+        let repaired = match counts.as_slice() {
+            [] => String::new(),
+            counts => format!(" ({})", counts.join(", ")),
         };
         let lost = sent.second.loss_share.map(|_| format!("  loss {}{repaired}", loss(sent)));
         lines.push(format!(
@@ -84,7 +88,7 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
             nanos(received.headroom_ns),
             coded(received)
         ));
-        lines.push(missed(received, view.sent));
+        lines.push(text::missed(received, view.sent));
         lines.push(latencies(received));
         if !received.stages.is_empty() {
             lines.push(stages(received));
@@ -101,27 +105,6 @@ fn stages(stream: &StreamSnapshot) -> String {
 
 fn peaks(stream: &StreamSnapshot) -> String {
     stream.meters.as_deref().map_or_else(|| "–".to_owned(), |all| format!("{} dBFS", meters(all)))
-}
-
-fn count(stream: &StreamSnapshot, name: &str) -> u64 {
-    stream.counters.get(name).copied().unwrap_or(0)
-}
-
-/// Packets that were not played, by fault, and faults of the devices. A JACK server has the same
-/// xruns in both directions.
-fn missed(received: &StreamSnapshot, sent: Option<&StreamSnapshot>) -> String {
-    let faults = received.gaps.unwrap_or_default().faults();
-    let mut line = format!("missed {}", faults.iter().sum::<u64>());
-    if faults != [0; 4] {
-        line += &format!(": {}", text::faults(faults));
-    }
-    let xruns = count(received, "xruns").max(sent.map_or(0, |sent| count(sent, "xruns")));
-    for (count, name) in [(count(received, "repaired"), "repaired"), (xruns, "xruns here")] {
-        if count > 0 {
-            line += &format!("; {count} {name}");
-        }
-    }
-    line
 }
 
 fn coded(stream: &StreamSnapshot) -> String {
@@ -154,9 +137,14 @@ mod tests {
                 method: "device".to_owned(),
                 ..LatencySnapshot::default()
             },
-            counters: [("xruns", 4127), ("repaired", 293), ("receiver_repaired", 12)]
-                .map(|(name, count)| (name.to_owned(), count))
-                .into(),
+            counters: [
+                ("xruns", 4127),
+                ("repaired", 293),
+                ("receiver_repaired", 12),
+                ("receiver_late", 7),
+            ]
+            .map(|(name, count)| (name.to_owned(), count))
+            .into(),
             gaps: Some(GapReport {
                 late_sender: 400,
                 not_sent: 61,
@@ -180,11 +168,11 @@ mod tests {
         snapshot!(lines.join("\n"));
         let seen: String = lines[1].chars().take(80).collect();
         assert!(seen.contains("headroom 3.100ms"), "{seen}");
-        assert!(lines[0].contains("(12 repaired)"), "{}", lines[0]);
+        assert!(lines[0].contains("(12 repaired, 7 late)"), "{}", lines[0]);
         assert!(lines[2].chars().count() <= 80, "{}", lines[2]);
         assert!(lines[2].contains("1761: 1060 here, 461 sender, 240 network"), "{}", lines[2]);
         let faultless = StreamSnapshot::default();
-        assert_eq!(missed(&faultless, Some(&faultless)), "missed 0");
-        assert!(missed(&faultless, Some(&sent)).ends_with("4127 xruns here"), "of the input");
+        assert_eq!(text::missed(&faultless, Some(&faultless)), "missed 0");
+        assert!(text::missed(&faultless, Some(&sent)).ends_with("4127 xruns here"), "of the input");
     }
 }

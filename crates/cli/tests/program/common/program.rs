@@ -240,8 +240,9 @@ impl Running {
 
     #[track_caller]
     pub(crate) fn request(mut self, line: &str, answer: &str) -> Self {
-        let messages = self.answer(line);
-        assert!(messages.contains(answer), "{line:?} was answered {messages:?}, not {answer:?}");
+        let answered = self.answer(line).to_owned();
+        let messages = &self.messages;
+        assert!(answered.contains(answer), "{line:?}: {answered:?}, not {answer:?}; {messages:#?}");
         self
     }
 
