@@ -30,7 +30,7 @@ pub use self::contacts::ContactWatch;
 use self::faults::NodeFaults;
 use self::saved::SavedZones;
 pub use self::scheduled::ScheduledAnnouncement;
-use crate::card::CardNews;
+use crate::card::{CardNews, RANK};
 use crate::log::{ZoneEntry, append_log, newly_over, unix_nanos};
 use crate::schedule::Player;
 use crate::{Contact, Place, Site, Source, Zone};
@@ -294,7 +294,11 @@ impl BuildingNode {
     }
 
     fn take(&self, role: &Role, line: &str) {
-        let Ok(news) = serde_json::from_str::<CardNews>(line) else { return };
+        let Ok(mut news) = serde_json::from_str::<CardNews>(line) else { return };
+        if let CardNews::State(state) = &mut news {
+            let (site, _) = self.building();
+            name_stations(&site, &mut state.announcements);
+        }
         let mut standing = self.standing();
         if let Some(child) = standing.children.get_mut(role) {
             child.reported = now();
@@ -385,6 +389,15 @@ impl BuildingNode {
             zone: name.to_owned(),
         })?;
         Ok(zone.changed(&site, &saved.of(name)))
+    }
+}
+
+/// Names stations that the card does not know, because it runs on with an older building file.
+fn name_stations(site: &Site, announcements: &mut [AnnouncementState]) {
+    for station in announcements.iter_mut().filter_map(|it| it.station.as_mut()) {
+        let rank = station.strip_prefix(RANK).and_then(|rank| rank.parse::<u16>().ok());
+        let named = site.stations.iter().find(|(_, known)| rank == Some(known.rank));
+        named.into_iter().for_each(|(name, _)| station.clone_from(name));
     }
 }
 

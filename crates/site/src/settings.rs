@@ -116,10 +116,10 @@ impl VolumeLimits {
         (self.min.factor()..=self.max.factor()).contains(&volume.factor())
     }
 
-    fn parse(self, zone: &str, text: &str) -> Result<Gain, ZoneRefused> {
+    fn parse(self, setting: &'static str, zone: &str, text: &str) -> Result<Gain, ZoneRefused> {
         let volume: Gain = text.parse().map_err(|error| ZoneRefused::Value(format!("{error}")))?;
         let Self { min, max } = self;
-        let refused = || ZoneRefused::Limits { zone: zone.to_owned(), volume, min, max };
+        let refused = || ZoneRefused::Limits { setting, zone: zone.to_owned(), volume, min, max };
         if self.contain(volume) { Ok(volume) } else { Err(refused()) }
     }
 }
@@ -150,12 +150,13 @@ impl Zone {
         let mut refused = Vec::new();
         let mut set = |value: Result<(), ZoneRefused>| refused.extend(value.err());
         if let Some(volume) = &change.volume {
-            let set_to = self.limits().parse(zone, volume).map(|volume| self.volume = volume);
-            set(set_to);
+            let parsed = self.limits().parse("volume", zone, volume);
+            set(parsed.map(|volume| self.volume = volume));
         }
         if let Some(volume) = &change.page_volume {
             let of_file = site.zones.get(zone).unwrap_or(self).page_limits();
-            set(of_file.parse(zone, volume).map(|volume| self.page_volume = volume));
+            let parsed = of_file.parse("page-volume", zone, volume);
+            set(parsed.map(|volume| self.page_volume = volume));
         }
         if let Some(text) = delay {
             let delay = parse_delay(text).map(|delay| self.delay = delay);

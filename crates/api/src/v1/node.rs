@@ -333,9 +333,12 @@ pub enum ZoneRefused {
     Value(String),
     /// 422: a volume outside the zone's limits.
     #[error(
-        "volume {volume} is outside {min} to {max}, the limits of zone {zone}\nhint: min-volume and max-volume of the building file set them"
+        "{setting} {volume} is outside {min} to {max}, the limits of zone {zone}\nhint: min-volume and max-volume of the building file set them{}",
+        if *setting == "page-volume" { ", and a page-volume there extends them" } else { "" }
     )]
     Limits {
+        /// `volume` or `page-volume`.
+        setting: &'static str,
         /// The zone.
         zone: String,
         /// Requested volume.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tautline_proto::text::on_one_line;
+use tautline_proto::zone::{Class, Priority};
 use tautline_site::{
     FileFault, MAX_BYTES, MAX_MISTAKES, Mistake, NodeClient, Schedule, Site, usual_paths,
 };
@@ -39,6 +40,10 @@ pub(crate) fn check(flags: &SiteCheck) -> Result<(), Failure> {
             fault => screen::notify(&one_line(&fault.to_string())),
         }
     }
+    usable(silent)
+}
+
+fn usable(silent: usize) -> Result<(), Failure> {
     match silent {
         0 => Ok(()),
         1 => Err(Failure::running("1 calendar of the schedule cannot be used")),
@@ -52,7 +57,9 @@ fn warnings(site: &Site, path: &Path) -> (usize, Vec<String>) {
     let mut faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
     let silent = faults.len();
     faults.extend(schedule.conflicts(site, &schedule.upcoming(CHECKED_PLAYS)));
-    let limited = site.zones.iter().filter(|(_, zone)| zone.limits_emergencies);
+    let emergencies =
+        site.stations.values().any(|it| Priority(it.priority).class() == Class::Emergency);
+    let limited = site.zones.iter().filter(|(_, zone)| emergencies && zone.limits_emergencies);
     faults.extend(limited.map(|(name, zone)| {
         format!(
             "zone {name}: max-volume {} also limits emergencies; emergency-volume sets theirs",
@@ -93,10 +100,13 @@ pub(crate) fn push(flags: &SitePush) -> Result<(), Failure> {
     let bytes = read(&path)?;
     let text = std::str::from_utf8(&bytes).unwrap_or_default();
     let folder = path.parent().unwrap_or(Path::new(""));
+    let (silent, warnings) = warnings(&site, &path);
+    warnings.iter().for_each(|warning| screen::notify(warning));
+    // Nodes would replace a calendar that plays.
+    usable(silent)?;
     let pushed = NodeClient::new(&site)?.push(text, folder);
     let (pushed, left) = pushed.map_err(|fault| Failure::open(fault.to_string()))?;
     left.iter().for_each(|fault| screen::notify(&one_line(&fault.to_string())));
-    warnings(&site, &path).1.iter().for_each(|warning| screen::notify(warning));
     let mut failed = 0;
     for it in &pushed {
         screen::emit(&match &it.epoch {

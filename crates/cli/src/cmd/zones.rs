@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tautline_api::client::AskError;
 use tautline_api::v1::{
     AnnouncementResult, AnnouncementState, FaultState, FaultsAck, NodeState, ZoneChange,
     ZonePlayback, ZoneState,
 };
 use tautline_io::clock::{WallClock, now};
 use tautline_proto::time::{Span, WallTime};
-use tautline_site::{Asked, NodeClient, Site, unix_nanos};
+use tautline_site::{AskFailed, Asked, NodeClient, Site, unix_nanos};
 
 use super::site::building;
 use crate::cmd::answer;
@@ -120,8 +121,14 @@ pub(super) fn change_all(site: &Site, changes: &[ZoneChange]) -> Result<(), Fail
                 screen::notify(&on_one_line(&format!("zone {zone}: {why}")));
             }
             let zones: Vec<_> = failed.iter().map(|(zone, _)| zone.as_str()).collect();
+            let is_refused =
+                |why: &AskFailed| matches!(why, AskFailed::Ask(AskError::Refused { .. }));
+            let hint = match failed.iter().all(|(_, why)| is_refused(why)) {
+                true => "",
+                false => "\nhint: run the command again once taut zones shows them",
+            };
             Err(Failure::running(format!(
-                "{} of {} zones did not change: {}\nhint: run the command again once taut zones shows them",
+                "{} of {} zones did not change: {}{hint}",
                 failed.len(),
                 changes.len(),
                 zones.join(", ")
@@ -274,7 +281,7 @@ fn row(state: &ZoneState, node: &str) -> [String; COLUMNS] {
         state.zone.clone(),
         node.to_owned(),
         plays.to_owned(),
-        since(state.seconds),
+        since_state(state),
         state.source.clone().unwrap_or_else(|| "-".to_owned()),
         format!("{}{muted}", state.volume),
         latency.unwrap_or_else(|| "-".to_owned()),
@@ -304,6 +311,14 @@ fn announced(last: &AnnouncementState) -> String {
 /// Time since this Unix second, on this machine's clock.
 fn age(unix: i64) -> String {
     since((unix_nanos() / 1_000_000_000 - unix).max(0).unsigned_abs())
+}
+
+fn since_state(state: &ZoneState) -> String {
+    let started = state.announcements.last().and_then(|last| last.started_ns);
+    match started.filter(|_| state.announcement.is_some()) {
+        Some(started) => age(started / 1_000_000_000),
+        None => since(state.seconds),
+    }
 }
 
 fn since(seconds: u64) -> String {
@@ -350,4 +365,30 @@ fn fault_line(fault: &FaultState, node: &str) -> String {
     }
     let (last, name) = (age(fault.last_s), fault.zone().unwrap_or(node));
     format!("{place}{fault}: {reason}; began {first} ago, ended {last} ago{times}: taut ack {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn announcement_is_as_old_as_its_start() {
+        let last = AnnouncementState {
+            id: "7".into(),
+            started_ns: Some(unix_nanos() - 30_000_000_000),
+            ..AnnouncementState::default()
+        };
+        let announced = |announcement: Option<String>| {
+            let announcements = vec![last.clone()];
+            since_state(&ZoneState {
+                seconds: 7200,
+                announcement,
+                announcements,
+                ..ZoneState::default()
+            })
+        };
+        assert_eq!(announced(None), "2h");
+        let age = announced(Some("7".into()));
+        assert!(age.ends_with('s') && age.starts_with('3'), "{age}");
+    }
 }

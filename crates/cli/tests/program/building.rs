@@ -452,6 +452,17 @@ fn pushed_file_reaches_all_nodes_and_unchanged_cards_play_on() {
         let after = nodes.each_ref().map(|node| card_process(node).unwrap());
         assert_ne!(before[0], after[0]);
         assert_eq!(before[1], after[1]);
+        let rule = "[schedule.bell]\nat = \"08:00\"\nzones = [\"all\"]\nstation = \"desk\"\n\
+                    message = \"alarm\"\nholidays = \"h.ics\"\n";
+        let newest = text
+            .replace("epoch = 2", "epoch = 3")
+            .replace("latency =", "timezone = \"UTC\"\nlatency =");
+        std::fs::write(building.folder.file("building.toml"), newest + rule).unwrap();
+        let monthly = "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260102\nRRULE:FREQ=MONTHLY\nEND:VEVENT\n";
+        std::fs::write(building.folder.file("h.ics"), monthly).unwrap();
+        let silent = building.left("site push").run();
+        assert_eq!(silent.status, Some(1), "{silent:#?}");
+        assert!(!other.join("h.ics").exists(), "bells would not ring");
         std::fs::write(building.folder.file("building.toml"), BUILDING).unwrap();
         let older = building.left("site push").run();
         assert_eq!(older.status, Some(1), "{older:#?}");

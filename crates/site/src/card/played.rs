@@ -292,8 +292,7 @@ impl PlayedZone {
         let plays = matches!(state.state, ZonePlayback::Playing | ZonePlayback::Waiting);
         let latency = program.latency.measured_ns.or(program.latency.configured_ns);
         state.latency_ns = latency.filter(|_| plays);
-        let counted = |name: &str| program.counters.get(name).copied().unwrap_or_default();
-        state.lost = counted("lost") + counted("late");
+        state.lost = program.count("lost") + program.count("late");
         state.refused_claims = snapshot.zone.as_ref().map_or(0, |zone| zone.refused_claims);
     }
 }
@@ -301,6 +300,9 @@ impl PlayedZone {
 fn locked<T>(left: &Shared, see: impl FnOnce(&mut Left) -> T) -> T {
     see(&mut left.lock().unwrap_or_else(PoisonError::into_inner))
 }
+
+/// Precedes the rank of a station without a name. No name has a space.
+pub(crate) const RANK: &str = "rank ";
 
 /// Names of the numbers in claims.
 struct Names {
@@ -322,7 +324,9 @@ impl Names {
         let numbers = targets.as_bytes().iter().map(|number| u16::from_be_bytes(*number));
         let name = |number| self.targets.get(&number).cloned().unwrap_or(number.to_string());
         state.targets = numbers.map(name).collect();
-        state.station = self.stations.get(&claim.rank).cloned();
+        // The node knows stations of newer building files.
+        let unnamed = || format!("{RANK}{}", claim.rank);
+        state.station = Some(self.stations.get(&claim.rank).cloned().unwrap_or_else(unnamed));
         state.priority = Some(claim.priority.0);
         state.planned_ns = Some(claim.starts.as_unix_nanos());
     }

@@ -42,14 +42,12 @@ impl BuildingNode {
             let missing = awaited.iter().cloned().collect();
             return Ok(SitePushed { epoch: old.epoch, missing });
         }
-        let mut is_new = !is_same;
         for (file, hash) in &push.files {
             // Two paths can have the same bytes.
             if let Ok(bytes) = std::fs::read(staged(hash)) {
                 let to = folder.join(file);
                 let replace = if is_private(&to) { disk::replace_private } else { disk::replace };
                 replace(&to, &bytes).map_err(|error| storage(&to, &error))?;
-                is_new = true;
             }
         }
         // What it still holds belongs to pushes that were given up.
@@ -60,10 +58,9 @@ impl BuildingNode {
             stored.map_err(|error| storage(path, &error))?;
             (self.config.notify)(&format!("new building file: epoch {epoch}"));
         }
-        if is_new {
-            // A calendar of the same file can be new.
-            self.standing().pushed = Some(new);
-        }
+        // Also without a difference: a calendar can be new, and where the operator edits it, it is here
+        // before the push.
+        self.standing().pushed = Some(new);
         Ok(SitePushed { epoch, missing: Vec::new() })
     }
 

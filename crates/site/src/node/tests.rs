@@ -219,6 +219,9 @@ fn invalid_changes_are_refused() {
     assert!(matches!(run.node.change(change("gym")), Err(ZoneRefused::NoZone { .. })));
     assert!(matches!(run.node.change(volume("loud")), Err(ZoneRefused::Value(_))));
     assert!(matches!(run.node.change(volume("0dB")), Err(ZoneRefused::Limits { .. })));
+    let page = ZoneChange { page_volume: Some("0dB".into()), ..change("hall") };
+    let refused = run.node.change(page).unwrap_err();
+    assert!(matches!(refused, ZoneRefused::Limits { setting: "page-volume", .. }), "{refused}");
     let source = ZoneChange { source: Some("radio".into()), ..change("hall") };
     let refused = run.node.change(source);
     assert!(matches!(refused, Err(ZoneRefused::NoSource { name, .. }) if name == "radio"));

@@ -59,6 +59,9 @@ no-header-extensions = true
 3. `$XDG_CONFIG_HOME/tautline/tautline.toml`, by default `~/.config/tautline/tautline.toml`
 4. `/etc/tautline/tautline.toml`
 
+The environment variable `TAUT_HOME` names another folder for keys, trusted machines, settings and logs than
+`~/.config/tautline`. The system services set it to `/var/lib/tautline`.
+
 | Rule | |
 |---|---|
 | Order | the command line overrides the section of the command, which overrides keys outside of sections. Options that conflict with the command line are ignored |

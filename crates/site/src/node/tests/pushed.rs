@@ -32,6 +32,12 @@ fn push_replaces_a_changed_calendar_and_the_schedule() {
         run.node.update();
         assert_eq!(days().as_deref(), Some(next));
     }
+    // The operator edits it in the folder of this node, so the push finds no difference.
+    let calendar = free("20260105").into_bytes();
+    std::fs::write(run.folder.path().join("site/free.ics"), &calendar).unwrap();
+    assert_eq!(run.node.push(push(text.clone(), &[("free.ics", &calendar)])).unwrap().epoch, 2);
+    run.node.update();
+    assert_eq!(days().as_deref(), Some("2026-01-06T08:00:00Z"));
     // What it has played is known to the next schedule.
     let journal = crate::schedule::Journal::from([("bell".to_owned(), 5)]);
     crate::disk::write_json(&run.folder.path().join("zones.journal.json"), &journal).unwrap();
@@ -99,5 +105,29 @@ fn unsynchronized_clock_is_a_fault_with_a_schedule_only() {
     run.node.update();
     let kernel = tautline_io::clock::disciplined::KernelClock::read();
     assert_eq!(clock(), kernel.is_none_or(|it| !it.synchronised));
+    run.end();
+}
+
+#[test]
+fn station_of_a_newer_file_is_named_though_the_card_runs_on() {
+    let run = Run::of(
+        r#"read first; while read line; do echo '{"state":{"zone":"hall","state":"playing","announcements":
+            [{"id":"aa","station":"rank 7","result":"playing"}]}}' | tr -d '\n'; echo; done"#,
+    );
+    let card = Role::Card("main".into());
+    let before = loop {
+        match run.process(&card) {
+            None => std::thread::yield_now(),
+            process => break process,
+        }
+    };
+    let station = "[priorities]\nfire = 230\n[station.alarm]\nnode = \"east\"\npriority = \"fire\"\n\
+                   rank = 7\nto = [\"hall\"]\n";
+    run.node.push(push(newer(station), &[])).unwrap();
+    run.node.update();
+    run.node.change(ZoneChange { volume: Some("-4dB".into()), ..change("hall") }).unwrap();
+    let zone = run.until(ZonePlayback::Playing);
+    assert_eq!(zone.announcements[0].station.as_deref(), Some("alarm"));
+    assert_eq!(run.process(&card), before, "the card runs on");
     run.end();
 }
