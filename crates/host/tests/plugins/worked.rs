@@ -455,17 +455,23 @@ fn pipeline_output_equals_its_members() {
 pub(crate) fn signal(name: &str, process: u32) {
     let sent = Command::new("kill").args([name, &process.to_string()]).status().unwrap();
     assert!(sent.success(), "kill {name} {process}");
-    // A process on a core stops a moment later (proc_pid_stat(5)).
+    // Each thread stops a moment later, and the process only counts as stopped once all have
+    // (proc_pid_stat(5)).
     let until = Instant::now() + TIMEOUT;
-    while name == "-STOP" && !state(process).starts_with('T') {
+    while name == "-STOP" && !all_threads_stopped(process) {
         assert!(Instant::now() < until, "{process} does not stop");
         std::thread::yield_now();
     }
 }
 
-fn state(process: u32) -> String {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    stat.rsplit(") ").next().unwrap_or_default().to_owned()
+fn all_threads_stopped(process: u32) -> bool {
+    let mut threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.all(|thread| {
+        // A thread that has just ended has no file.
+        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat"));
+        let stat = stat.unwrap_or_else(|_| ") T".to_owned());
+        stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'))
+    })
 }
 
 #[test]
