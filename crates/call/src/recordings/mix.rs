@@ -1,7 +1,7 @@
 //! Both directions of a call in one file (`--record FILE.wav`).
 
 use std::fs::OpenOptions;
-use std::io::BufWriter;
+use std::io::{BufWriter, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -35,13 +35,26 @@ pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<PathBuf, Error> {
         mixed.write_sample(sum as f32 / FULL_SCALE)?;
     }
     mixed.finalize()?;
-    let path = free_path(into, 0);
+    // Reserved first: two calls that end together must not take the same name.
+    let path = create(into)?;
     std::fs::rename(&hidden, &path)?;
     sides.into_iter().try_for_each(std::fs::remove_file).map_err(Error::IoError)?;
     Ok(path)
 }
 
-/// Next free name after `skipped` free ones: `FILE.wav`, `FILE-2.wav`, ….
+/// Creates the next free name: `FILE.wav`, `FILE-2.wav`, ….
+fn create(path: &Path) -> std::io::Result<PathBuf> {
+    loop {
+        let path = free_path(path, 0);
+        let new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        match new {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            created => return created.map(|_| path),
+        }
+    }
+}
+
+/// Next free name after `skipped` free ones.
 pub(super) fn free_path(path: &Path, skipped: usize) -> PathBuf {
     let names = (1..).map(|number| numbered(path, number));
     let mut free = names.filter(|path| path.symlink_metadata().is_err());
