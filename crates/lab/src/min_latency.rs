@@ -157,7 +157,8 @@ pub(crate) fn run(flags: &MinLatencyFlags) -> Result<(), Failure> {
         let over = cases.is_over();
         tries.notify(&mut cases.report, options, over);
         if !cases.report.rows.iter().any(|row| row.name == MIN) && !answer.stop.is_requested() {
-            cases.unanswered = cases.report.notes.last().cloned();
+            let why = cases.report.answer.as_ref().or(cases.report.notes.last());
+            cases.unanswered = why.cloned();
         }
     })
 }
@@ -282,11 +283,7 @@ impl Tries {
         match (self.search.minimum(), &self.held) {
             (Some(steps), Some(held)) => self.write_min(report, options, (steps, held)),
             _ if over => {}
-            _ if self.search.has_xruns() => report.notes.push(self.only_xruns(options)),
-            _ if self.search.gave_up() => report.notes.push(
-                "search aborted: the last two rows are invalid; the minimum is unknown".to_owned(),
-            ),
-            _ => report.notes.push(self.none_went(options)),
+            _ => report.answer = Some(self.why_unknown(options)),
         }
     }
 
@@ -340,6 +337,16 @@ impl Tries {
             );
         }
         left_out
+    }
+
+    fn why_unknown(&self, options: MinLatencyOptions) -> String {
+        match () {
+            () if self.search.has_xruns() => self.only_xruns(options),
+            () if self.search.gave_up() => {
+                "search aborted: the last two rows are invalid; the minimum is unknown".to_owned()
+            }
+            () => self.none_went(options),
+        }
     }
 
     fn only_xruns(&self, options: MinLatencyOptions) -> String {

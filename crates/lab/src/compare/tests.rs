@@ -77,6 +77,16 @@ fn slowdown_beyond_both_uncertainties_is_a_regression() {
 }
 
 #[test]
+fn figures_are_rounded_not_truncated() {
+    let median = |p50_ns: i64| {
+        let intervals = vec![json!({ "p50_ns": p50_ns, "p99_ns": null }); 60];
+        json!({ "schema": 2, "experiment": "x", "rows": [{ "name": "a", "intervals": intervals }] })
+    };
+    let text = compared(&median(5_002_999), &median(5_002_999)).to_string();
+    assert!(text.contains("5.003ms") && !text.contains("5.002ms"), "{text}");
+}
+
+#[test]
 fn difference_below_a_frame_or_threshold_is_ignored() {
     let mut first = report(&[5_000], 1);
     let mut second = report(&[5_015], 2);

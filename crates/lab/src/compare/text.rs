@@ -1,14 +1,12 @@
 use core::fmt;
 
-use tautline_proto::time::Span;
-
 use super::outcome::{is_reported, some};
 use super::stages::signed_ms;
 use super::{
     CHANCE, Compared, ComparedCount, ComparedFigure, ComparedOutcome, ComparedRow, ComparedStage,
     ComparedVerdict,
 };
-use crate::report::text::{aligned, share};
+use crate::report::text::{aligned, nanos, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
 use crate::statistics::CHANCE as ALONE;
 
@@ -252,7 +250,7 @@ impl ComparedFigure {
 }
 
 fn cells(row: &ComparedRow, figure: &ComparedFigure) -> Vec<String> {
-    let nanos = |nanos: f64| Span::from_nanos(nanos.round() as i64).to_string();
+    let nanos = |value: f64| nanos(value.round() as i64);
     let signed = |value: f64| if value > 0.0 { format!("+{}", nanos(value)) } else { nanos(value) };
     let value = |at: usize, value: f64| match (figure.is_time(), &figure.counted) {
         (true, _) => nanos(value),

@@ -319,7 +319,7 @@ fn latency_is_not_raised_for_xruns_alone() {
         row.figures.iter().find(|figure| figure.key == "result").unwrap().value.clone()
     };
     assert_eq!(report.rows.iter().skip(1).map(result).collect::<Vec<_>>(), ["xruns"; 3]);
-    snapshot!(report.notes[1]);
+    snapshot!(report.answer.unwrap());
     assert_eq!(names(&of(&[3000])).last(), Some(&MIN));
 }
 
@@ -420,13 +420,16 @@ fn bound_names_the_excluded_holds() {
 fn failed_search_reports_the_reason_and_no_minimum() {
     let report = lab_report(|_, _, _| Ok(carried(&[3000])));
     assert!(!names(&report).contains(&MIN), "{:?}", names(&report));
-    let note = &report.notes[0];
-    assert!(note.contains("up to 20ms") && note.contains("1 lost"), "{note}");
+    let answer = report.answer.as_ref().unwrap();
+    assert!(answer.contains("up to 20ms") && answer.contains("1 lost"), "{answer}");
+    let first = report.to_string().lines().nth(1).map(str::to_owned);
+    assert!(first.is_some_and(|first| first.starts_with("answer: no latency")), "{report}");
     let refused =
         || HostError::Refused { place: "ssh:x".to_owned(), why: "no such device".to_owned() };
     let report = lab_report(|_, _, _| Err(refused()));
     assert_eq!(names(&report), ["3ms", "3ms, try 2"]);
     assert_eq!(report.rows[1].invalid, Some(refused().to_string()));
-    assert!(report.notes[1].contains("search aborted"), "{:?}", report.notes);
+    let answer = report.answer.as_ref().unwrap();
+    assert!(answer.contains("search aborted"), "{answer}");
     assert!(!report.says_something());
 }
