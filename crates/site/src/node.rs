@@ -6,6 +6,7 @@ mod faults;
 mod push;
 mod saved;
 mod scheduled;
+mod signs;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ pub use self::contacts::ContactWatch;
 use self::faults::NodeFaults;
 use self::saved::SavedZones;
 pub use self::scheduled::ScheduledAnnouncement;
+use self::signs::SignsOfLife;
 use crate::card::{CardNews, RANK};
 use crate::log::{ZoneEntry, append_log, newly_over, unix_nanos};
 use crate::schedule::Player;
@@ -79,6 +81,7 @@ pub struct BuildingNode {
     standing: Mutex<Standing>,
     /// The schedule, if there is one.
     player: Mutex<Option<Player>>,
+    signs: Mutex<SignsOfLife>,
     /// Wakes pauses between restarts at the end.
     stopping: Condvar,
 }
@@ -116,7 +119,8 @@ impl BuildingNode {
         let (mut saved, why) = SavedZones::read(&config.saved);
         saved.fit(&config.site);
         let (faults, lost) = NodeFaults::read(&config.faults);
-        why.iter().chain(&lost).for_each(|why| (config.notify)(why));
+        let (signs, unread) = SignsOfLife::read(&config.saved);
+        why.iter().chain(&lost).chain(&unread).for_each(|why| (config.notify)(why));
         let folder = config.path.parent().unwrap_or(Path::new(""));
         let faulty = config.site.faulty_recordings(folder);
         faulty.iter().for_each(|fault| (config.notify)(&on_one_line(fault)));
@@ -128,8 +132,8 @@ impl BuildingNode {
         let standing = Standing { zones: zones.collect(), saved, faults, ..Standing::default() };
         let building = Mutex::new((Arc::clone(&config.site), config.place.clone()));
         let (standing, awaited) = (Mutex::new(standing), Mutex::default());
-        let (player, stopping) = (Mutex::default(), Condvar::new());
-        let node = Self { config, building, awaited, standing, player, stopping };
+        let (player, signs, stopping) = (Mutex::default(), Mutex::new(signs), Condvar::new());
+        let node = Self { config, building, awaited, standing, player, signs, stopping };
         let player = node.new_player(&node.config.site);
         *node.player.lock().unwrap_or_else(PoisonError::into_inner) = player;
         Arc::new(node)
@@ -173,9 +177,10 @@ impl BuildingNode {
     }
 
     /// Kills card processes that report nothing, and what processes that ended left behind. Writes
-    /// the faults. Call about once a second. Returns whether the device of each running card process
-    /// makes progress.
+    /// the faults and signs of life. Call about once a second. Returns whether the device of each
+    /// running card process makes progress.
     pub fn watch(&self) -> bool {
+        self.show_life();
         let now = now();
         let mut standing = self.standing();
         let mut is_well = true;
@@ -225,6 +230,7 @@ impl BuildingNode {
         for thread in kept {
             let _ = thread.join();
         }
+        self.show_end();
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {

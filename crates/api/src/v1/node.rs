@@ -87,6 +87,8 @@ pub enum FaultKind {
     Schedule,
     /// A contact of the node is not watched.
     Contact,
+    /// The node did not run.
+    Outage,
     /// A kind of a later version.
     #[default]
     #[serde(other)]
@@ -113,6 +115,7 @@ impl core::fmt::Display for FaultState {
             FaultKind::Schedule => write!(f, "schedule {name}"),
             FaultKind::Contact if name.is_empty() => f.write_str("contacts"),
             FaultKind::Contact => write!(f, "contact {name}"),
+            FaultKind::Outage => f.write_str("outage"),
             FaultKind::Unknown => f.write_str(name),
         }
     }

@@ -222,6 +222,8 @@ fn invalid_changes_are_refused() {
     let page = ZoneChange { page_volume: Some("0dB".into()), ..change("hall") };
     let refused = run.node.change(page).unwrap_err();
     assert!(matches!(refused, ZoneRefused::Limits { setting: "page-volume", .. }), "{refused}");
+    let hint = refused.to_string().split_once("hint: ").unwrap().1.to_owned();
+    assert!(hint.contains("page-volume"), "{hint}");
     let source = ZoneChange { source: Some("radio".into()), ..change("hall") };
     let refused = run.node.change(source);
     assert!(matches!(refused, Err(ZoneRefused::NoSource { name, .. }) if name == "radio"));
@@ -429,6 +431,25 @@ fn fault_of_a_source_lasts_until_it_sends() {
         std::thread::park_timeout(Duration::from_millis(5));
     }
     run.end();
+}
+
+#[test]
+fn outage_is_a_fault_once_until_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("zones.alive.json"), r#"{"at_s":1700000000,"ended":true}"#)
+        .unwrap();
+    // The clock of this host may not be synchronized: then the end finds it.
+    let folder = Run::within("exec cat", folder).end();
+    let again = Run::within("exec cat", folder);
+    let faults = || {
+        let faults = again.node.state().faults.into_iter();
+        faults.map(|it| (it.kind, it.first_s, it.lasts, it.times)).collect::<Vec<_>>()
+    };
+    again.node.watch();
+    assert_eq!(faults(), [(FaultKind::Outage, 1_700_000_000, false, 1)]);
+    again.node.acknowledge(FaultsAck::default());
+    assert_eq!(faults(), []);
+    again.end();
 }
 
 /// A contact at a named pipe, with the edges that a GPIO chip would report.

@@ -126,9 +126,10 @@ impl RunningBuilding {
             std::fs::create_dir_all(&home)
                 .map_err(|error| Failure::open(format!("creating {}: {error}", home.display())))?;
             keys.push((name, TrustStore::open(&home)?));
-            // Changes and faults of an earlier demo.
-            for content in ["zones", "faults"] {
-                let _ = std::fs::remove_file(home.join(format!("{content}-{name}.json")));
+            // Changes, faults, schedule and signs of life of an earlier demo.
+            for state in ["zones-NAME", "faults-NAME", "zones-NAME.journal", "zones-NAME.alive"] {
+                let file = state.replace("NAME", name) + ".json";
+                let _ = std::fs::remove_file(home.join(file));
             }
             self.keep_old(name)?;
             let file = home.join(KEY);
