@@ -107,6 +107,9 @@ pub enum ZoneEvent {
         id: AnnouncementId,
         /// Presentation time of its first frame.
         at: LocalTime,
+        /// The announcement whose station silences it here, because the zone is its room. It can
+        /// be this one.
+        muted_by: Option<AnnouncementId>,
     },
     /// Another announcement takes precedence: it never starts here.
     Refused {
@@ -452,6 +455,7 @@ impl Arbiter {
         };
         for turn in &plan.turns {
             let by = turn.preempted_by.map(|by| all[by].claim.id);
+            let muted_by = plan::muting(all, turn);
             let it = &mut all[turn.index];
             let (id, at) = (it.claim.id, turn.ends.local);
             let begins = match it.state {
@@ -462,7 +466,7 @@ impl Arbiter {
             };
             if begins {
                 it.state = State::Playing;
-                log(ZoneEvent::Started { id, at: turn.begins.local });
+                log(ZoneEvent::Started { id, at: turn.begins.local, muted_by });
             }
             if it.state == State::Playing && at <= earliest {
                 if let Some(by) = by {

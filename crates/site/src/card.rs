@@ -18,7 +18,6 @@ use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::units::Rate;
 
 use self::played::PlayedZone;
-pub(crate) use self::played::RANK;
 use crate::{Card, Error, Place, Site, Zone};
 
 /// What a process of a node reports.

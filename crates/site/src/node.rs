@@ -32,7 +32,7 @@ use self::faults::NodeFaults;
 use self::saved::SavedZones;
 pub use self::scheduled::ScheduledAnnouncement;
 use self::signs::SignsOfLife;
-use crate::card::{CardNews, RANK};
+use crate::card::CardNews;
 use crate::log::{ZoneEntry, append_log, newly_over, unix_nanos};
 use crate::schedule::Player;
 use crate::{Contact, Place, Site, Source, Zone};
@@ -398,12 +398,12 @@ impl BuildingNode {
     }
 }
 
-/// Names stations that the card does not know, because it runs on with an older building file.
+/// Names stations by their ranks. A card may run on with an older building file, which lacks them.
 fn name_stations(site: &Site, announcements: &mut [AnnouncementState]) {
-    for station in announcements.iter_mut().filter_map(|it| it.station.as_mut()) {
-        let rank = station.strip_prefix(RANK).and_then(|rank| rank.parse::<u16>().ok());
-        let named = site.stations.iter().find(|(_, known)| rank == Some(known.rank));
-        named.into_iter().for_each(|(name, _)| station.clone_from(name));
+    for announcement in announcements {
+        let mut stations = site.stations.iter();
+        let named = stations.find(|(_, known)| announcement.rank == Some(known.rank));
+        announcement.station = named.map(|(name, _)| name.clone());
     }
 }
 

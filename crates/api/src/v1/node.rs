@@ -206,12 +206,15 @@ pub struct AnnouncementState {
     pub id: String,
     /// What happened to it.
     pub result: AnnouncementResult,
-    /// Announcement that plays instead, if this one was refused or pre-empted.
+    /// Announcement that plays instead, if this one was refused or pre-empted, or whose station
+    /// silences the zone, its room. That can be this one.
     pub by: Option<String>,
     /// Name of the reason of [`AnnouncementResult::Rejected`], such as `clock`.
     pub reason: Option<String>,
     /// Station with the rank of the claim.
     pub station: Option<String>,
+    /// Rank of the station; of two announcements with the same priority and start, the lower plays.
+    pub rank: Option<u16>,
     /// Priority.
     pub priority: Option<u8>,
     /// Zones and groups that the station announced to.

@@ -48,8 +48,8 @@ For scripts, --report json (times in nanoseconds):
     "state", "fault", "seconds", "source", "volume", "page_volume", "muted",
     "delay", "equalizer", "limiter", "latency_ns", "lost", "refused_claims",
     "announcement", "announcements": [ { "id", "result", "by", "reason",
-    "station", "priority", "targets", "planned_ns", "started_ns" } ] } ],
-    "sources": [ { "source", "fault" } ], "faults": [ { "kind", "name",
+    "station", "rank", "priority", "targets", "planned_ns", "started_ns" } ]
+    } ], "sources": [ { "source", "fault" } ], "faults": [ { "kind", "name",
     "reason", "first_s", "last_s", "lasts" } ], "fault" } ] }
 
 Times in first_s and last_s are Unix seconds.
@@ -65,6 +65,7 @@ Faults that last stay.
 Exit status: 0 all cleared, 1 a fault lasts or a node did not answer."#;
 
 pub(crate) const ZONE: &str = r#"Examples:
+  taut zone hall
   taut zone hall volume -6dB
   taut zone hall page-volume -3dB
   taut zone hall,gym mute

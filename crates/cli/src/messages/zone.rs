@@ -4,7 +4,10 @@ use tautline_proto::zone::{Arbiter, ClaimRefused, EndReason, ZoneEvent};
 
 pub(super) fn event(event: &ZoneEvent) -> String {
     match event {
-        ZoneEvent::Started { id, .. } => format!("announcement {id} plays"),
+        ZoneEvent::Started { id, muted_by: None, .. } => format!("announcement {id} plays"),
+        ZoneEvent::Started { id, muted_by: Some(by), .. } => {
+            format!("announcement {id} is muted: the microphone of {by} is in this zone")
+        }
         ZoneEvent::Refused { id, by } => {
             format!("announcement {id} does not play: {by} takes precedence")
         }
@@ -71,7 +74,8 @@ mod tests {
         let at = LocalTime::ZERO;
         let ended = EndReason::ALL.map(|why| ZoneEvent::Ended { id, at, why });
         let others = [
-            ZoneEvent::Started { id, at },
+            ZoneEvent::Started { id, at, muted_by: None },
+            ZoneEvent::Started { id, at, muted_by: Some(by) },
             ZoneEvent::Refused { id, by },
             ZoneEvent::Preempted { id, by, at },
             ZoneEvent::Rejected { id, why: ClaimRefused::Clock },

@@ -91,8 +91,8 @@ fn log_has_the_announcement_in_each_zone() {
         for (zone, node) in [("gym", "right"), ("hall", "left")] {
             let line = lines.iter().find(|line| own(line) && line["zone"] == zone).unwrap();
             let expected = serde_json::json!({
-                "node": node, "result": "played", "by": null, "station": "desk", "priority": 100,
-                "targets": ["gym", "hall"]
+                "node": node, "result": "played", "by": null, "station": "desk", "rank": 1,
+                "priority": 100, "targets": ["gym", "hall"]
             });
             for (key, value) in expected.as_object().unwrap() {
                 assert_eq!(&line[key], value, "{key} of {line}");

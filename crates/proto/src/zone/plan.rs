@@ -1,7 +1,7 @@
 //! Decides which announcement plays when: a pure function of the announcements.
 
 use super::announcement::{Announcement, Moment};
-use super::claim::{Claim, Class};
+use super::claim::{AnnouncementId, Claim, Class};
 use super::curve::GainCurve;
 use crate::time::{LocalTime, Span};
 use tautline_dsp::gain::Gain;
@@ -25,6 +25,17 @@ pub(super) struct Plan {
     pub(super) turns: Vec<Turn>,
     pub(super) refused: Vec<(usize, usize)>,
     candidates: Vec<Turn>,
+}
+
+/// The announcement that silences this one at its start, preferably itself.
+pub(super) fn muting(all: &[Announcement], turn: &Turn) -> Option<AnnouncementId> {
+    let (before, rest) = all.split_at(turn.index);
+    let at = turn.begins.local;
+    let mutes = |it: &&Announcement| {
+        it.mutes_during().is_some_and(|(begins, ends)| begins <= at && at < ends)
+    };
+    let muting = rest.iter().chain(before).find(mutes).map(|it| it.claim.id);
+    muting.filter(|_| all[turn.index].is_muted())
 }
 
 /// Station's wall clock minus ours.

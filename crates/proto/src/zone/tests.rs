@@ -124,7 +124,7 @@ impl Zone {
 }
 
 fn started(id: u64, millis: i64) -> ZoneEvent {
-    ZoneEvent::Started { id: AnnouncementId(id), at: at(millis) }
+    ZoneEvent::Started { id: AnnouncementId(id), at: at(millis), muted_by: None }
 }
 
 fn ended(id: u64, millis: i64, why: EndReason) -> ZoneEvent {
@@ -620,6 +620,33 @@ fn room_of_a_station_is_mute_while_it_announces() {
     assert_eq!((zone.duck(1500), zone.received(4, 1500), zone.events()), (1.0, 0.0, vec![]));
     zone.until(9000);
     assert_eq!(zone.arbiter.mute(), GainCurve::constant(Gain::UNITY));
+}
+
+#[test]
+fn start_in_a_mute_room_names_the_muting_announcement() {
+    let mut zone = Zone::new();
+    let muted = |zone: &mut Zone| -> Vec<_> {
+        let events = zone.events().into_iter();
+        let started = |event| match event {
+            ZoneEvent::Started { id, muted_by, .. } => Some((id.0, muted_by.map(|by| by.0))),
+            _ => None,
+        };
+        events.filter_map(started).collect()
+    };
+    zone.play(page(u64::from(OWN), 1000), 1500);
+    assert_eq!(muted(&mut zone), [(4, Some(4))]);
+    zone.play(page(1, 3000), 3500);
+    assert_eq!(muted(&mut zone), [(1, None)]);
+    // The station announces in another zone meanwhile.
+    zone.until(4980);
+    let own = Claim { rank: OWN, sent: wall(4980), ..page(3, 5000) };
+    zone.send(&own, &[[0, 9]]).unwrap();
+    zone.sound(&[3], 5000, 5200);
+    zone.claim(page(2, 5210)).unwrap();
+    zone.sound(&[3, 2], 5200, 5400);
+    zone.claim(of_priority(240, page(5, 5410))).unwrap();
+    zone.sound(&[3, 2, 5], 5400, 5600);
+    assert_eq!(muted(&mut zone), [(2, Some(3)), (5, None)]);
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl SimZone {
 
     fn take_events(&mut self, now: TrueTime, local: LocalTime) {
         while let Some(event) = self.arbiter.poll_event() {
-            if let ZoneEvent::Started { id, at } = event {
+            if let ZoneEvent::Started { id, at, .. } = event {
                 let played = at.max(self.tick - TICK + LEAD);
                 let from_now = (played - local).as_nanos();
                 self.started.push((id, TrueTime::from_nanos(now.as_nanos() + from_now)));

@@ -301,32 +301,21 @@ fn locked<T>(left: &Shared, see: impl FnOnce(&mut Left) -> T) -> T {
     see(&mut left.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Precedes the rank of a station without a name. No name has a space.
-pub(crate) const RANK: &str = "rank ";
-
-/// Names of the numbers in claims.
-struct Names {
-    /// Zones and groups by number.
-    targets: BTreeMap<u16, String>,
-    /// Stations by rank.
-    stations: BTreeMap<u16, String>,
-}
+/// Names of the zones and groups in claims, by number.
+struct Names(BTreeMap<u16, String>);
 
 impl Names {
     fn of(site: &Site) -> Self {
         let zones = site.zones.iter().map(|(name, zone)| (zone.number, name.clone()));
         let groups = site.groups.iter().map(|(name, group)| (group.number, name.clone()));
-        let stations = site.stations.iter().map(|(name, station)| (station.rank, name.clone()));
-        Self { targets: zones.chain(groups).collect(), stations: stations.collect() }
+        Self(zones.chain(groups).collect())
     }
 
     fn describe(&self, state: &mut AnnouncementState, (claim, targets): &(&Claim, Targets<'_>)) {
         let numbers = targets.as_bytes().iter().map(|number| u16::from_be_bytes(*number));
-        let name = |number| self.targets.get(&number).cloned().unwrap_or(number.to_string());
+        let name = |number| self.0.get(&number).cloned().unwrap_or(number.to_string());
         state.targets = numbers.map(name).collect();
-        // The node knows stations of newer building files.
-        let unnamed = || format!("{RANK}{}", claim.rank);
-        state.station = Some(self.stations.get(&claim.rank).cloned().unwrap_or_else(unnamed));
+        state.rank = Some(claim.rank);
         state.priority = Some(claim.priority.0);
         state.planned_ns = Some(claim.starts.as_unix_nanos());
     }
@@ -339,6 +328,9 @@ fn remember<'a>(
     wall: &WallClock,
 ) -> Option<&'a mut AnnouncementState> {
     let (id, result, by) = match *event {
+        ZoneEvent::Started { id, muted_by: Some(by), .. } => {
+            (id, AnnouncementResult::Muted, Some(by))
+        }
         ZoneEvent::Started { id, .. } => (id, AnnouncementResult::Playing, None),
         ZoneEvent::Refused { id, by } => (id, AnnouncementResult::Refused, Some(by)),
         ZoneEvent::Rejected { id, why } => {
@@ -366,9 +358,10 @@ fn remember<'a>(
         }
     };
     let known = &mut all[known];
-    // The end of a silenced announcement is not heard.
-    let result = if known.result == AnnouncementResult::Muted { known.result } else { result };
-    (known.result, known.by, known.reason) = (result, by.map(|by| by.to_string()), None);
+    // The end of a silenced announcement changes nothing.
+    if known.result != AnnouncementResult::Muted {
+        (known.result, known.by, known.reason) = (result, by.map(|by| by.to_string()), None);
+    }
     if let ZoneEvent::Started { at, .. } = *event {
         let started = WallTime::of_local(at, wall.offset());
         known.started_ns = Some(started.as_unix_nanos());
@@ -459,18 +452,29 @@ mod tests {
         all.iter().map(|it| it.result).collect()
     }
 
+    fn started(id: u64) -> ZoneEvent {
+        ZoneEvent::Started { id: AnnouncementId(id), at: LocalTime::ZERO, muted_by: None }
+    }
+
+    fn ended(id: u64) -> ZoneEvent {
+        let (id, at) = (AnnouncementId(id), LocalTime::ZERO);
+        ZoneEvent::Ended { id, at, why: EndReason::Station }
+    }
+
     #[test]
     fn announcement_that_began_muted_stays_muted() {
         let (mut all, wall) = (Vec::new(), WallClock::frozen());
-        let id = AnnouncementId(1);
-        if let Some(known) =
-            remember(&mut all, &ZoneEvent::Started { id, at: LocalTime::ZERO }, &wall)
-        {
+        if let Some(known) = remember(&mut all, &started(1), &wall) {
             known.result = AnnouncementResult::Muted;
         }
-        let ended = ZoneEvent::Ended { id, at: LocalTime::ZERO, why: EndReason::Station };
-        remember(&mut all, &ended, &wall);
-        assert_eq!(results(&all), [AnnouncementResult::Muted]);
+        remember(&mut all, &ended(1), &wall);
+        let (id, muted_by) = (AnnouncementId(2), Some(AnnouncementId(7)));
+        let at = LocalTime::ZERO;
+        remember(&mut all, &ZoneEvent::Started { id, at, muted_by }, &wall);
+        remember(&mut all, &ended(2), &wall);
+        assert_eq!(results(&all), [AnnouncementResult::Muted; 2]);
+        let by = all.iter().map(|it| it.by.as_deref()).collect::<Vec<_>>();
+        assert_eq!(by, [None, Some("0000000000000007")]);
     }
 
     #[test]
@@ -481,8 +485,6 @@ mod tests {
             left.follow(&event);
             left.playing.map(|AnnouncementId(id)| id)
         };
-        let started = |id| ZoneEvent::Started { id: AnnouncementId(id), at };
-        let ended = |id| ZoneEvent::Ended { id: AnnouncementId(id), at, why: EndReason::Station };
         assert_eq!(playing(started(1)), Some(1));
         assert_eq!(playing(started(2)), Some(2));
         assert_eq!(playing(ZoneEvent::Preempted { id: AnnouncementId(1), by, at }), Some(2));
@@ -497,7 +499,6 @@ mod tests {
         let mut take = |event| {
             remember(&mut all, &event, &wall);
         };
-        let started = |id| ZoneEvent::Started { id: AnnouncementId(id), at: LocalTime::ZERO };
         take(started(1));
         let why = ClaimRefused::Clock;
         (0..1000).for_each(|id| take(ZoneEvent::Rejected { id: AnnouncementId(id), why }));

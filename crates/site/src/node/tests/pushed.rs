@@ -112,7 +112,7 @@ fn unsynchronized_clock_is_a_fault_with_a_schedule_only() {
 fn station_of_a_newer_file_is_named_though_the_card_runs_on() {
     let run = Run::of(
         r#"read first; while read line; do echo '{"state":{"zone":"hall","state":"playing","announcements":
-            [{"id":"aa","station":"rank 7","result":"playing"}]}}' | tr -d '\n'; echo; done"#,
+            [{"id":"aa","rank":7,"result":"playing"}]}}' | tr -d '\n'; echo; done"#,
     );
     let card = Role::Card("main".into());
     let before = loop {
