@@ -97,7 +97,7 @@ pub(crate) enum Command {
     Node(NodeFlags),
     /// List the zones of a building
     Zones(ZonesFlags),
-    /// Change volume, mute or source of zones
+    /// Show or change volume, mute or source of zones
     Zone(ZoneFlags),
     /// Change several zones as a preset of the building file says
     Preset(PresetFlags),

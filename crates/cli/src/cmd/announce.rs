@@ -74,15 +74,33 @@ fn user_stop(until_eof: bool) -> Result<Stop, Failure> {
 pub(crate) fn play(flags: &PlayFlags) -> Result<(), Failure> {
     let (path, site) = building(&flags.announce.site)?;
     let from = station(&site, &flags.announce)?;
-    let message = flags.recording.to_str().filter(|name| site.messages.contains_key(*name));
     let folder = path.parent().unwrap_or(Path::new(""));
-    let file = message.map_or_else(
-        || Ok(flags.recording.clone()),
-        |name| site.recording(name, folder).map_err(|fault| Failure::open(fault.to_string())),
-    )?;
+    let file = recording(&site, folder, &flags.recording)?;
     let call = Call::new(&site, &from, &flags.zones, &flags.announce)?;
     let sound = Sound { duration: flags.duration, repeats: flags.repeat, ..Sound::of(&file) };
     call.announce(&sound, &user_stop(flags.until_eof)?)
+}
+
+/// File of a message, or the file of this path.
+fn recording(site: &Site, folder: &Path, name: &Path) -> Result<PathBuf, Failure> {
+    if let Some(message) = name.to_str().filter(|name| site.messages.contains_key(*name)) {
+        return site.recording(message, folder).map_err(|fault| Failure::open(fault.to_string()));
+    }
+    if name.try_exists().is_ok_and(|exists| !exists) {
+        let hint = match listed(site.messages.keys()) {
+            known if known.is_empty() => "add [message.NAME] to the building file".to_owned(),
+            known => format!("its messages are {known}"),
+        };
+        return Err(Failure::open(format!(
+            "the building file has no message {:?}, and there is no such file\nhint: {hint}",
+            name.display().to_string()
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    names.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn say(flags: &SayFlags) -> Result<(), Failure> {
@@ -158,37 +176,28 @@ struct From<'a> {
 
 fn station<'a>(site: &'a Site, flags: &AnnounceFlags) -> Result<From<'a>, Failure> {
     let here = site.place(None);
-    let is_here = |station: &Station| match &station.host {
-        StationHost::Node(node) => here.as_ref().is_ok_and(|place| place.name == *node),
-        StationHost::Key(_) => true,
-    };
-    let listed = |names: Vec<&String>| {
-        let names: Vec<_> = names.into_iter().map(String::as_str).collect();
-        names.join(", ")
-    };
     let (name, station) = match &flags.station {
         Some(name) => site.stations.get_key_value(name).ok_or_else(|| {
-            let known = listed(site.stations.keys().collect());
+            let known = listed(site.stations.keys());
             Failure::usage(format!(
                 "the building file has no station {name:?}\nhint: it has {known}"
             ))
         })?,
         None => {
-            let mut fitting: Vec<_> =
-                site.stations.iter().filter(|(_, station)| is_here(station)).collect();
-            match (fitting.pop(), fitting.is_empty()) {
-                (Some(only), true) => only,
-                (None, _) => {
+            let fitting = usual(site, here.as_ref().ok());
+            match fitting.as_slice() {
+                [only] => *only,
+                [] => {
                     return Err(Failure::usage(
                         "the building file has no station of this machine\n\
-                         hint: add [station.NAME] with its node to the building file, or use --station",
+                         hint: add [station.NAME] with its node to the building file",
                     ));
                 }
-                (Some(last), false) => {
-                    let names = fitting.iter().map(|(name, _)| *name).chain([last.0]).collect();
+                several => {
                     return Err(Failure::usage(format!(
-                        "this machine can be several stations\nhint: add --station with one of {}",
-                        listed(names)
+                        "this machine has {} stations\nhint: add --station NAME: {}",
+                        several.len(),
+                        listed(several.iter().map(|(name, _)| *name))
                     )));
                 }
             }
@@ -207,6 +216,18 @@ fn station<'a>(site: &'a Site, flags: &AnnounceFlags) -> Result<From<'a>, Failur
         StationHost::Key(_) => here.ok(),
     };
     Ok(From { name, station, place })
+}
+
+/// Stations that this machine is without `--station`: those of its node, else those with a key.
+fn usual<'a>(site: &'a Site, here: Option<&Place>) -> Vec<(&'a String, &'a Station)> {
+    let of = |is_meant: &dyn Fn(&StationHost) -> bool| -> Vec<_> {
+        site.stations.iter().filter(|(_, station)| is_meant(&station.host)).collect()
+    };
+    let own = of(&|host| match host {
+        StationHost::Node(node) => here.is_some_and(|place| place.name == *node),
+        StationHost::Key(_) => false,
+    });
+    if own.is_empty() { of(&|host| matches!(host, StationHost::Key(_))) } else { own }
 }
 
 /// Sound of an announcement.
@@ -387,10 +408,8 @@ impl<'a> Call<'a> {
     }
 
     fn conclude(&self, id: AnnouncementId, zones: Vec<AnnouncedZone>) -> Result<(), Failure> {
-        let missed =
-            zones.iter().filter_map(|it| Some(format!("zone {}: {}", it.zone, it.fault.as_ref()?)));
-        let missed: Vec<_> = missed.collect();
-        let reached = zones.len() - missed.len();
+        let reached = zones.iter().filter(|it| it.fault.is_none()).count();
+        let failed = failed(&zones);
         let unknown = zones.iter().filter(|it| it.result == AnnouncementResult::Unknown).count();
         let unknown = if unknown > 0 { format!(", unknown in {unknown}") } else { String::new() };
         let text = format!("announced in {reached} of {} zones{unknown}\n", zones.len());
@@ -398,10 +417,7 @@ impl<'a> Call<'a> {
         self.log(&report);
         let json = serde_json::to_string_pretty(&report);
         answer(self.flags.report, &text, json.map(|text| text + "\n"))?;
-        match missed.is_empty() {
-            true => Ok(()),
-            false => Err(Failure::running(missed.join("; "))),
-        }
+        failed.map_or(Ok(()), |failed| Err(Failure::running(failed)))
     }
 
     fn log(&self, report: &Report) {
@@ -419,6 +435,21 @@ impl<'a> Call<'a> {
             voice.notify(&format!("writing {path}: {error}; the log lacks {id}"));
         }
     }
+}
+
+/// The zones that failed. Those whose faults are told have only their names here.
+fn failed(zones: &[AnnouncedZone]) -> Option<String> {
+    // A page to the room of the microphone alone sounds nowhere.
+    let is_nowhere = zones.iter().all(|it| it.fault.is_some());
+    let failed = zones.iter().filter(|it| is_nowhere || !it.is_own_room);
+    let failed: Vec<_> = failed.filter_map(|it| Some((it, it.fault.as_ref()?))).collect();
+    let (told, new): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(it, _)| it.is_told);
+    let told = told.into_iter().map(|(it, _)| &it.zone);
+    let told = Some(listed(told)).filter(|told| !told.is_empty());
+    let told = told.map(|told| format!("the announcement failed in {told}"));
+    let new = new.into_iter().map(|(it, fault)| format!("zone {}: {fault}", it.zone));
+    let all: Vec<_> = told.into_iter().chain(new).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// The announcement in the log of the station.

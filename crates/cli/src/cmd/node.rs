@@ -99,7 +99,8 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
                 Some(recording)
             }
         };
-        command.args(["--report", "none", "--site"]).arg(&site_path);
+        // Its error then has the faults of the zones.
+        command.args(["--quiet", "--report", "none", "--site"]).arg(&site_path);
         command.args(contact.station.iter().map(|name| format!("--station={name}")));
         command.arg("--").arg(contact.to.join(",")).args(recording);
         command

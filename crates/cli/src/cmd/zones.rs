@@ -1,6 +1,6 @@
 //! `taut zones`, `taut zone` and `taut ack`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use tautline_api::client::AskError;
@@ -88,11 +88,37 @@ fn requests<'a>(site: &'a Site, names: &'a str) -> Result<BTreeMap<&'a str, Faul
 pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.site)?;
     let zones = zones(&site, &flags.zones)?;
-    if let ZoneVerb::Equalizer { bands } = &flags.change {
+    let Some(verb) = &flags.change else { return show(&site, &zones) };
+    if let ZoneVerb::Equalizer { bands } = verb {
         tautline_site::parse_bands(bands, site.rate).map_err(Failure::usage)?;
     }
-    let changes: Vec<_> = zones.iter().map(|zone| changed(zone, &flags.change)).collect();
+    let changes: Vec<_> = zones.iter().map(|zone| changed(zone, verb)).collect();
     change_all(&site, &changes)
+}
+
+/// Prints the settings of zones.
+fn show(site: &Site, zones: &[&str]) -> Result<(), Failure> {
+    let asked = NodeClient::new(site)?.states(nodes(site, zones));
+    let states = asked.iter().filter_map(|it| it.state.as_ref().ok()).flat_map(|it| &it.zones);
+    for zone in zones {
+        let state = states.clone().find(|state| state.zone == *zone);
+        state.into_iter().for_each(|state| screen::emit(&settings(state, true)));
+    }
+    let absent = |it: &Asked| Some(format!("node {}: {}", it.node, it.state.as_ref().err()?));
+    let absent: Vec<_> = asked.iter().filter_map(absent).collect();
+    match absent.as_slice() {
+        [] => Ok(()),
+        [one] => Err(Failure::running(one)),
+        several => {
+            let lines: Vec<_> = several.iter().map(|it| on_one_line(it)).collect();
+            Err(Failure::running(lines.join("; ")))
+        }
+    }
+}
+
+/// Nodes of these zones.
+pub(super) fn nodes<'a>(site: &'a Site, zones: &[&str]) -> BTreeSet<&'a str> {
+    zones.iter().filter_map(|zone| Some(site.zones.get(*zone)?.node.as_str())).collect()
 }
 
 /// Applies all changes, and reports those that fail. All zones change their source at one time.
@@ -148,10 +174,8 @@ impl Switch {
     const JOINS: Span = Span::from_millis(1500);
 
     fn new(site: &Site, client: &NodeClient<'_>, zones: &[&str]) -> Self {
-        let nodes = zones.iter().filter_map(|zone| Some(site.zones.get(*zone)?.node.as_str()));
-        let nodes: std::collections::BTreeSet<&str> = nodes.collect();
         let begins = now();
-        let asked = client.states(nodes);
+        let asked = client.states(nodes(site, zones));
         // The zones are asked one after the other, each at most as long as this.
         let each = now() - begins;
         let needs = Self::JOINS + site.latency + each.times(zones.len() as i64);

@@ -104,7 +104,7 @@ pub(crate) struct ZoneFlags {
     /// Zones and groups, separated by commas
     pub(crate) zones: String,
     #[command(subcommand)]
-    pub(crate) change: ZoneVerb,
+    pub(crate) change: Option<ZoneVerb>,
     #[command(flatten)]
     pub(crate) site: BuildingFile,
 }

@@ -272,6 +272,8 @@ fn zones_keep_changes_over_the_death_of_their_process() {
         let refused = building.right("zone hall,gym volume 0dB").run();
         assert_eq!(refused.status, Some(1), "{refused:#?}");
         assert_eq!(building.zone("gym")["volume"], "0dB");
+        let shown = building.left("zone hall").run().well();
+        assert!(shown.out.starts_with("hall: -9dB, tone, page-volume"), "{shown:#?}");
         let before = card_process(&nodes[0]).unwrap();
         let killed = Command::new("kill").args(["-KILL", &before]).status().unwrap();
         assert!(killed.success());
@@ -351,7 +353,10 @@ fn emergency_sounds_in_a_muted_zone_and_not_in_its_own_room() {
         let nodes = building.nodes();
         building.right("zone gym mute").run().well();
         grows(&building.folder.file("right.wav"), 1000);
-        building.left("play all alarm --station fire --report json").run().well();
+        let alarm = building.left("play all alarm --station fire --report json").run().well();
+        let expected = [("bar", "played"), ("gym", "played"), ("hall", "muted")];
+        let expected = expected.map(|(zone, result)| (zone.to_owned(), result.to_owned()));
+        assert_eq!(results(&alarm.out), expected);
         for file in ["left.wav", "right.wav"] {
             grows(&building.folder.file(file), 2500);
         }
@@ -378,6 +383,8 @@ fn page_is_refused_during_an_alarm() {
         let page = building.right("play gym alarm --report json").run();
         assert_eq!(page.status, Some(1), "{page:#?}");
         assert_eq!(results(&page.out), [("gym".to_owned(), "refused".to_owned())]);
+        let why = page.messages.iter().filter(|it| it.contains("station fire with priority 240"));
+        assert_eq!(why.count(), 1, "{page:#?}");
         fire.signal("-INT");
         let fire = fire.end().well();
         assert!(results(&fire.out).iter().all(|(_, result)| result == "played"), "{fire:#?}");
@@ -415,6 +422,8 @@ fn command_that_the_file_does_not_permit_is_refused() {
         ("page all --station desk", 2),
         ("node --node attic", 2),
         ("zone hall volume -6dB", 1),
+        ("zone hall,bar", 1),
+        ("play hall nosuch", 3),
     ] {
         let ended = building.right(line).run();
         assert_eq!(ended.status, Some(status), "{line}: {ended:#?}");
@@ -425,6 +434,12 @@ fn command_that_the_file_does_not_permit_is_refused() {
     let ended = building.right("play hall,bar page.wav").run();
     assert_eq!(ended.status, Some(2), "{ended:#?}");
     tautline_trial::snapshot!("other zone", ended.messages.join("\n"));
+    let second =
+        "[station.door]\nnode = \"right\"\npriority = \"page\"\nrank = 3\nto = [\"all\"]\n";
+    std::fs::write(&at, BUILDING.to_owned() + second).unwrap();
+    let ended = building.right("play hall page.wav").run();
+    assert_eq!(ended.status, Some(2), "{ended:#?}");
+    tautline_trial::snapshot!("several stations", ended.messages.join("\n"));
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(super) fn talk(
             continue;
         }
         let ends = stop.part();
-        last = std::thread::scope(|scope| {
+        let paged = std::thread::scope(|scope| {
             let paging = scope.spawn(|| page(&ends));
             while !paging.is_finished() {
                 pressed(&presses, &mut key, stop);
@@ -51,9 +51,10 @@ pub(super) fn talk(
         // A page that ended early needs a new press.
         key = TalkKey::default();
         while presses.try_recv().is_ok() {}
-        if let Err(failure) = &last {
-            screen::complain(failure);
-        }
+        last = paged.map_err(|failure| {
+            screen::complain(&failure);
+            failure.already_shown()
+        });
     }
     last
 }

@@ -1,9 +1,13 @@
-use tautline_api::v1::AnnouncementResult;
+use std::net::{IpAddr, Ipv4Addr};
+
+use tautline_api::v1::{AnnouncementResult, AnnouncementState, NodeState, ZoneState};
 use tautline_proto::time::{LocalTime, Span};
+use tautline_site::{Asked, Place, Site};
 
 use super::speech::speech_within;
 use super::talk::TalkKey;
-use super::watch::{AnnouncedZone, ZoneNews};
+use super::watch::{AnnouncedZone, ZoneNews, of_zone};
+use super::{failed, usual};
 
 fn at(millis: i64) -> LocalTime {
     LocalTime::ZERO + Span::from_millis(millis)
@@ -18,6 +22,8 @@ fn zone(name: &str, result: AnnouncementResult) -> AnnouncedZone {
         started_ns: plays.then_some(1),
         fault: (!plays).then(|| "fault".to_owned()),
         is_known: result != AnnouncementResult::Unknown,
+        is_own_room: false,
+        is_told: false,
     }
 }
 
@@ -69,6 +75,85 @@ fn speaker_without_a_zone_is_not_called() {
     news.lines(&[zone("a", REFUSED)], true, at(0));
     news.lines(&[zone("a", REFUSED)], true, at(5000));
     assert!(!news.take_ready());
+}
+
+/// Result in a zone of announcement `own`, in the presence of one of the fire panel.
+fn in_zone(own: &str, result: AnnouncementResult, by: Option<&str>) -> AnnouncedZone {
+    let announcement = |id: &str, result, (station, priority): (&str, u8)| AnnouncementState {
+        id: id.to_owned(),
+        result,
+        station: Some(station.to_owned()),
+        priority: Some(priority),
+        ..AnnouncementState::default()
+    };
+    let page = announcement("page", result, ("desk", 100));
+    let page = AnnouncementState { by: by.map(str::to_owned), ..page };
+    let announcements = vec![announcement("fire", PLAYS, ("panel", 240)), page];
+    let zones = vec![ZoneState { zone: "hall".into(), announcements, ..ZoneState::default() }];
+    let state = Ok(NodeState { zones, ..NodeState::default() });
+    of_zone("hall", "left", &[Asked { node: "left".into(), state, clock: Span::ZERO }], own)
+}
+
+#[test]
+fn fault_names_the_station_that_took_precedence() {
+    let muted = AnnouncementResult::Muted;
+    for result in [REFUSED, AnnouncementResult::Preempted, muted] {
+        let fault = in_zone("page", result, Some("fire")).fault.unwrap();
+        assert!(fault.contains("station panel with priority 240"), "{fault}");
+        let forgotten = in_zone("page", result, Some("gone")).fault.unwrap();
+        assert!(!forgotten.contains("panel"), "{forgotten}");
+    }
+    assert_eq!(in_zone("page", PLAYS, None).fault, None);
+    let rooms = [Some("page"), Some("fire"), None].map(|by| in_zone("page", muted, by));
+    assert_eq!(rooms.map(|room| room.is_own_room), [true, false, false]);
+}
+
+#[test]
+fn room_of_the_microphone_is_no_failure_unless_it_is_alone() {
+    let own = AnnouncedZone { is_own_room: true, ..zone("office", AnnouncementResult::Muted) };
+    assert_eq!(failed(&[zone("hall", PLAYS), own.clone()]), None);
+    assert!(failed(&[own]).is_some());
+}
+
+#[test]
+fn fault_that_a_line_has_is_not_in_the_error() {
+    let mut news = ZoneNews::new(2, false);
+    let mut all = [zone("a", REFUSED), zone("b", UNKNOWN)];
+    news.lines(&all, false, at(0));
+    news.mark_told(&mut all);
+    let error = failed(&all).unwrap();
+    let (told, new) = error.split_once("; ").unwrap();
+    assert!(told.ends_with(" a") && new.starts_with("zone b: fault"), "{error}");
+    all[0].fault = Some("another".to_owned());
+    news.mark_told(&mut all);
+    assert!(failed(&all).unwrap().contains("zone a: another"));
+}
+
+#[test]
+fn station_of_the_own_node_comes_before_those_with_a_key() {
+    let stations = |stations: &str| {
+        let building = format!(
+            "epoch = 1\nannouncements = \"239.255.77.1:5004\"\n[priorities]\npage = 100\n\
+             [node.left]\nhost = \"10.0.0.1\"\n[node.left.card.main]\ndevice = \"null:\"\n\
+             [zone.hall]\nnumber = 1\nnode = \"left\"\ncard = \"main\"\nchannels = [1]\n{stations}"
+        );
+        Site::check(building.as_bytes()).unwrap()
+    };
+    let station = |name: &str, host: &str, rank: u16| {
+        format!("[station.{name}]\n{host}\npriority = \"page\"\nrank = {rank}\nto = [\"hall\"]\n")
+    };
+    let (own, key) = ("node = \"left\"", "key = \"panel\"");
+    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let names = |site: &Site, node: &str| -> Vec<String> {
+        let place = Place { name: node.to_owned(), address };
+        usual(site, Some(&place)).into_iter().map(|(name, _)| name.clone()).collect()
+    };
+    let both = stations(&(station("desk", own, 1) + &station("panel", key, 2)));
+    assert_eq!(names(&both, "left"), ["desk"]);
+    assert_eq!(names(&both, "right"), ["panel"]);
+    let two = stations(&(station("desk", own, 1) + &station("door", own, 2)));
+    assert_eq!(names(&two, "left"), ["desk", "door"]);
+    assert_eq!(names(&two, "right"), [""; 0]);
 }
 
 fn spoken(command: &str, limit: Span) -> Result<String, u8> {

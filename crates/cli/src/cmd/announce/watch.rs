@@ -1,17 +1,18 @@
 //! Results of an announcement in its zones, while it is sent and after it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use serde::Serialize;
-use tautline_api::v1::{AnnouncementResult, AnnouncementState};
+use tautline_api::v1::{AnnouncementResult, AnnouncementState, ZoneState};
 use tautline_io::clock::{now, sleep_until};
 use tautline_proto::device::Stop;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_proto::zone::{AnnouncementId, ClaimRefused};
 use tautline_site::{Asked, NodeClient, Site};
 
+use crate::cmd::zones::nodes;
 use crate::failure::{Failure, on_one_line};
 use crate::messages::claim_refused;
 use crate::screen;
@@ -28,6 +29,12 @@ pub(super) struct AnnouncedZone {
     /// The node answered, or cannot answer.
     #[serde(skip)]
     pub(super) is_known: bool,
+    /// The zone is the room of the station, so it is muted as intended.
+    #[serde(skip)]
+    pub(super) is_own_room: bool,
+    /// A line has the fault.
+    #[serde(skip)]
+    pub(super) is_told: bool,
 }
 
 impl AnnouncedZone {
@@ -90,7 +97,7 @@ pub(super) fn watched(
                 if !ends.is_never() {
                     sleep_until(now() + Span::from_millis(50));
                 }
-                let results = results(watch);
+                let mut results = results(watch);
                 let is_open = watch.opens.is_requested();
                 for line in news.lines(&results, is_open, now()) {
                     watch.voice.notify(&line);
@@ -104,6 +111,9 @@ pub(super) fn watched(
                 }
                 let plays = results.iter().any(|it| it.result == AnnouncementResult::Playing);
                 if now() >= ends || (!ends.is_never() && !plays) {
+                    if watch.voice != Voice::Quiet {
+                        news.mark_told(&mut results);
+                    }
                     return results;
                 }
             }
@@ -121,7 +131,8 @@ pub(super) struct ZoneNews {
     zones: usize,
     /// Zones in which it plays or played, as last reported.
     has_it: usize,
-    faulty: BTreeSet<String>,
+    /// Their faults, as reported.
+    faulty: BTreeMap<String, String>,
     /// A user awaits the sign to speak.
     awaits: bool,
     is_ready: bool,
@@ -130,7 +141,7 @@ pub(super) struct ZoneNews {
 
 impl ZoneNews {
     pub(super) fn new(zones: usize, awaits: bool) -> Self {
-        let (faulty, opened) = (BTreeSet::new(), LocalTime::NEVER);
+        let (faulty, opened) = (BTreeMap::new(), LocalTime::NEVER);
         Self { zones, has_it: 0, faulty, awaits, is_ready: false, opened }
     }
 
@@ -158,7 +169,8 @@ impl ZoneNews {
         }
         self.has_it = have.len();
         for AnnouncedZone { zone, fault, .. } in results.iter().filter(|it| it.is_known) {
-            if let Some(fault) = fault.as_ref().filter(|_| self.faulty.insert(zone.clone())) {
+            if let Some(fault) = fault.as_ref().filter(|_| !self.faulty.contains_key(zone)) {
+                self.faulty.insert(zone.clone(), fault.clone());
                 lines.push(format!("zone {zone}: {fault}"));
             }
         }
@@ -171,6 +183,13 @@ impl ZoneNews {
             (self.awaits, self.is_ready) = (false, true);
         }
         lines
+    }
+
+    /// Marks the faults that lines have.
+    pub(super) fn mark_told(&self, results: &mut [AnnouncedZone]) {
+        for it in results {
+            it.is_told = it.fault.is_some() && it.fault.as_ref() == self.faulty.get(&it.zone);
+        }
     }
 
     /// Whether to give the sign to speak, once.
@@ -205,17 +224,13 @@ fn node<'a>(site: &'a Site, zone: &str) -> &'a str {
     site.zones.get(zone).map_or("", |zone| zone.node.as_str())
 }
 
-fn nodes<'a>(site: &'a Site, zones: &[&str]) -> BTreeSet<&'a str> {
-    zones.iter().map(|zone| node(site, zone)).collect()
-}
-
 fn results(watch: &Watched<'_>) -> Vec<AnnouncedZone> {
     let Watched { site, client, zones, id, .. } = watch;
     let (asked, id) = (client.states(nodes(site, zones)), id.to_string());
     zones.iter().map(|zone| of_zone(zone, node(site, zone), &asked, &id)).collect()
 }
 
-fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
+pub(super) fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
     let absent = |fault: String, is_known| AnnouncedZone {
         zone: zone.to_owned(),
         result: AnnouncementResult::Unknown,
@@ -223,6 +238,8 @@ fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
         started_ns: None,
         fault: Some(fault),
         is_known,
+        is_own_room: false,
+        is_told: false,
     };
     let Some(asked) = asked.iter().find(|asked| asked.node == node) else {
         return absent("its node is unknown".to_owned(), true);
@@ -231,18 +248,24 @@ fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
         Ok(state) => state.zones.iter().find(|state| state.zone == zone),
         Err(why) => return absent(on_one_line(&why.to_string()), true),
     };
-    let found = state.and_then(|state| state.announcements.iter().find(|it| it.id == id));
-    let Some(AnnouncementState { result, by, reason, started_ns, .. }) = found else {
+    let found = state.and_then(|state| Some((state, announcement(state, id)?)));
+    let Some((state, AnnouncementState { result, by, reason, started_ns, .. })) = found else {
         return absent("the zone did not receive it".to_owned(), false);
     };
+    let is_own_room = *result == AnnouncementResult::Muted && by.as_deref() == Some(id);
+    let other = || station(state, by.as_deref());
     let fault = match result {
-        AnnouncementResult::Refused => Some("another announcement plays".to_owned()),
-        AnnouncementResult::Preempted => {
-            Some("an announcement of higher priority ended it".to_owned())
-        }
+        AnnouncementResult::Refused => Some(format!("{} announces there", other())),
+        AnnouncementResult::Preempted => Some(format!("{} ended it", other())),
         AnnouncementResult::Rejected => Some(rejected(reason.as_deref())),
         AnnouncementResult::Stopped => Some("stopped with taut stop".to_owned()),
         AnnouncementResult::Cut => Some("its packets stopped".to_owned()),
+        AnnouncementResult::Muted if is_own_room => {
+            Some("muted, as the microphone of this station is there".to_owned())
+        }
+        AnnouncementResult::Muted if by.is_some() => {
+            Some(format!("muted, as the microphone of {} is there", other()))
+        }
         AnnouncementResult::Muted => Some(format!("it is muted: taut zone {zone} unmute")),
         _ => None,
     };
@@ -253,6 +276,21 @@ fn of_zone(zone: &str, node: &str, asked: &[Asked], id: &str) -> AnnouncedZone {
         started_ns: *started_ns,
         fault,
         is_known: true,
+        is_own_room,
+        is_told: false,
+    }
+}
+
+fn announcement<'a>(state: &'a ZoneState, id: &str) -> Option<&'a AnnouncementState> {
+    state.announcements.iter().find(|it| it.id == id)
+}
+
+/// Station and priority of an announcement.
+fn station(state: &ZoneState, id: Option<&str>) -> String {
+    let known = id.and_then(|id| announcement(state, id));
+    match known.and_then(|it| Some((it.station.as_ref()?, it.priority?))) {
+        Some((station, priority)) => format!("station {station} with priority {priority}"),
+        None => "another station".to_owned(),
     }
 }
 
