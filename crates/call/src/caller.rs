@@ -13,6 +13,7 @@ use tautline_engine::control::{Changed, RecvChange};
 use tautline_proto::call::caller::{AgreedCall, CallOver, CallerEnd, CallerStep};
 use tautline_proto::call::caller_session::{CallerAction, CallerSession};
 use tautline_proto::call::message::{CallMessage, CallReason};
+use tautline_proto::call::path::SilentWay;
 use tautline_proto::call::terms::{CallAdaptation, CallOffer, CallPath, CallTerms};
 use tautline_proto::call::transport::{CallerTransport, SoundChange, TransportStep};
 use tautline_proto::device::Stop;
@@ -354,13 +355,17 @@ impl Caller {
                     }
                 }
                 CallerAction::Transport(TransportStep::Report(way)) => {
-                    self.notify(CallEvent::NoDatagrams(way, self.udp_port()));
+                    let port = (!self.has_passed(way)).then(|| self.udp_port());
+                    self.notify(CallEvent::NoDatagrams(way, port));
                 }
                 CallerAction::Transport(step) => self.go_by(step)?,
                 CallerAction::Moved(path) => {
                     let call = self.session.control.call();
                     let by_udp = call.is_some_and(|call| call.terms.paths.contains(&CallPath::Udp));
-                    self.notify(CallEvent::MovedTo(path, by_udp.then(|| self.udp_port())));
+                    let has_passed =
+                        [SilentWay::There, SilentWay::Back].map(|w| self.has_passed(w));
+                    let blocks = by_udp && has_passed != [true; 2];
+                    self.notify(CallEvent::MovedTo(path, blocks.then(|| self.udp_port())));
                 }
             }
         }
@@ -368,6 +373,10 @@ impl Caller {
             self.requested = None;
         }
         Ok(None)
+    }
+
+    fn has_passed(&self, way: SilentWay) -> bool {
+        self.session.transport().is_some_and(|transport| transport.has_passed(way))
     }
 
     fn udp_port(&self) -> u16 {

@@ -193,7 +193,7 @@ pub enum CallEvent {
     Held,
     /// The call has sound again.
     Sounds(CallTerms),
-    /// New transport, and the called end's UDP port.
+    /// New transport, and the called end's UDP port if datagrams never passed it.
     MovedTo(CallPath, Option<u16>),
     /// A change failed.
     CannotChange(CannotChange),
@@ -234,8 +234,8 @@ pub enum CallEvent {
         /// Adaptations so far.
         times: u32,
     },
-    /// Caller: no datagrams pass the peer's UDP port.
-    NoDatagrams(SilentWay, u16),
+    /// Caller: no datagrams pass this way. With the peer's UDP port if none ever did.
+    NoDatagrams(SilentWay, Option<u16>),
     /// Caller: the host lost its trust, or the trust list is unreadable.
     Untrusted(Option<String>),
     /// Caller: an ended part of the sound failed.

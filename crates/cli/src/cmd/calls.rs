@@ -164,9 +164,13 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
                 SilentWay::There => "to",
                 SilentWay::Back => "from",
             };
-            format!(
-                "no UDP packets pass {way} {peer}; open UDP port {port} there, or use --transport auto for TCP"
-            )
+            let fix = match port {
+                Some(port) => {
+                    format!("open UDP port {port} there, or use --transport auto for TCP")
+                }
+                None => "they did before, so the network is interrupted".to_owned(),
+            };
+            format!("no UDP packets pass {way} {peer}; {fix}")
         }
         CallEvent::Untrusted(None) => {
             let fix = "taut trust NAME KEY trusts it again";

@@ -57,6 +57,8 @@ pub struct PathChoice {
     /// Whether the called end receives nothing via UDP.
     not_received: bool,
     said: LocalTime,
+    /// Whether datagrams have reached the called end.
+    reached: bool,
     reported_there: bool,
     reported_back: bool,
     probed: LocalTime,
@@ -81,6 +83,7 @@ impl PathChoice {
             sent: LocalTime::ZERO,
             not_received: false,
             said: now,
+            reached: false,
             reported_there: false,
             reported_back: false,
             probed: now,
@@ -98,6 +101,11 @@ impl PathChoice {
     /// Records a packet received on the current path.
     pub const fn received(&mut self, now: LocalTime) {
         (self.received, self.reported_back) = (now, false);
+    }
+
+    /// Whether datagrams have reached the called end: it reported no silence in time.
+    pub const fn has_reached(&self) -> bool {
+        self.reached
     }
 
     /// Records a UDP packet before TCP is connected. May return to UDP.
@@ -118,6 +126,9 @@ impl PathChoice {
             self.sends = now;
         }
         self.sent = now;
+        let begun = self.sends.max(self.chosen);
+        self.reached |=
+            self.path == CallPath::Udp && !self.not_received && now >= begun + TOLD_AFTER;
     }
 
     /// Handles a silence report. It counts only if packets were sent all the while.

@@ -89,6 +89,8 @@ pub struct CallerTransport {
     /// Highest number, announced or not.
     used: u32,
     received: u64,
+    /// Whether a datagram has arrived.
+    is_reached: bool,
     sent: u64,
     began: LocalTime,
     is_open: bool,
@@ -108,6 +110,7 @@ impl CallerTransport {
             number,
             used: number,
             received: 0,
+            is_reached: false,
             sent: 0,
             began: now,
             is_open: false,
@@ -144,6 +147,14 @@ impl CallerTransport {
         self.choice.is_by_udp_alone()
     }
 
+    /// Whether datagrams have passed this way, so that no firewall blocks them.
+    pub const fn has_passed(&self, way: SilentWay) -> bool {
+        match way {
+            SilentWay::There => self.choice.has_reached(),
+            SilentWay::Back => self.is_reached,
+        }
+    }
+
     /// Whether a connection is expected. If not, drop a pending one.
     pub fn is_connecting(&self) -> bool {
         self.connection == Connection::Connecting
@@ -165,6 +176,7 @@ impl CallerTransport {
         }
         if received != self.received {
             self.received = received;
+            self.is_reached |= self.path == CallPath::Udp;
             self.choice.received(now);
             // UDP recovered before TCP was connected.
             if self.path == CallPath::Udp && self.choice.path() == CallPath::Tcp {
@@ -368,6 +380,24 @@ mod tests {
         };
         assert_eq!(steps(true, 40), 0);
         assert_ne!(steps(false, 10_040), 0);
+    }
+
+    #[test]
+    fn path_that_carried_datagrams_is_known_per_direction() {
+        let passed = |there: bool, back: bool| {
+            let (mut transport, _) = CallerTransport::begin(&[CallPath::Udp], 0, at(0));
+            for millis in (20..5_000).step_by(20) {
+                let received = if back { millis as u64 } else { 0 };
+                transport.observe(received, millis as u64, false, at(millis));
+                if !there && millis % 1_000 == 0 {
+                    transport.not_received(0, at(millis));
+                }
+            }
+            [SilentWay::There, SilentWay::Back].map(|way| transport.has_passed(way))
+        };
+        for ways in [[true, true], [true, false], [false, true], [false, false]] {
+            assert_eq!(passed(ways[0], ways[1]), ways);
+        }
     }
 
     #[test]
