@@ -10,16 +10,16 @@ use tautline_proto::call::terms::{CallAdaptation, CallLatency, CallPath, CallTer
 use tautline_proto::call::transport::CallerTransport;
 use tautline_proto::congestion::CodingSteps;
 use tautline_proto::counters::Counters;
-use tautline_proto::latency::LatencyRule;
+use tautline_proto::latency::{LatencyRule, LatencySum};
 use tautline_proto::receive_policy::LatencyRefused;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::Span;
-use tautline_report::snapshot::StreamSnapshot;
+use tautline_report::snapshot::{StreamSnapshot, StreamState};
 use tautline_report::text::missed;
 
 use crate::caller::Caller;
 use crate::endpoint::Endpoint;
-use crate::terms::{codings, latency_by};
+use crate::terms::{codings, latency_by, next_latency};
 use crate::{CallEvent, Standing, bits_in_words};
 
 /// The user's change.
@@ -179,7 +179,8 @@ impl Caller {
                     CallLatency::Kept(latency) => latency,
                     CallLatency::Auto { .. } => received_latency(self.sounding()?)?.0,
                 };
-                let latency = CallLatency::Kept((now + ptime.times(packets)).max(ptime));
+                let step = ptime.times(packets);
+                let latency = CallLatency::Kept(next_latency(now, step, self.min_latency(&wanted)));
                 let changed = Changed::Latency(latency.rule());
                 self.change_to(CallTerms { latency, ..wanted }, changed)
             }
@@ -227,7 +228,8 @@ impl Caller {
         if let [sent, Some(stream)] = self.watched.newest() {
             let Counters { lost, received: arrived, .. } = stream.counted().unwrap_or_default();
             words += &format!(", lost {lost} of {} packets", lost.saturating_add(arrived));
-            if let Some(measured) = stream.latency.measured_ns {
+            let is_current = stream.state != StreamState::Silent;
+            if let Some(measured) = stream.latency.measured_ns.filter(|_| is_current) {
                 words += &format!(", measured {}", Span::from_nanos(measured));
             }
             words += &format!(", {}", missed(stream, sent));
@@ -272,6 +274,12 @@ impl Caller {
             endpoint.send.request(SendChange::Mute(!open))?;
         }
         Ok(Changed::Said(if open { "unmute" } else { "mute" }.to_owned()))
+    }
+
+    /// Minimum latency of the received sound at this device.
+    fn min_latency(&self, terms: &CallTerms) -> Span {
+        let ptime = terms.back.format(0).map_or(terms.back.ptime, |format| format.ptime());
+        LatencySum::of(ptime, &self.devices.playback).without_network()
     }
 
     /// Checks this device before asking the peer.

@@ -22,6 +22,12 @@ pub(crate) const fn latency_by(rule: LatencyRule) -> CallLatency {
     }
 }
 
+/// Latency one `step` from `now`. Steps end at the minimum; below it, the result is too short.
+pub(crate) fn next_latency(now: Span, step: Span, minimum: Span) -> Span {
+    let next = now + step;
+    if now > minimum { next.max(minimum) } else { next.max(Span::ZERO) }
+}
+
 pub(crate) fn offer(
     config: &Config,
     choice: &DeviceChoice,
@@ -120,6 +126,17 @@ mod tests {
         };
         let made = adopt_coding(&request, to.0, to.1).is_ok();
         (sent.get(), made)
+    }
+
+    #[test]
+    fn last_step_of_the_latency_ends_at_the_minimum() {
+        let at = Span::from_micros;
+        let (step, minimum) = (at(1_000), at(7_300));
+        assert_eq!(next_latency(at(9_000), -step, minimum), at(8_000));
+        assert_eq!(next_latency(at(8_000), -step, minimum), minimum);
+        assert_eq!(next_latency(at(8_000), step, minimum), at(9_000));
+        assert_eq!(next_latency(minimum, -step, minimum), at(6_300), "rejected");
+        assert_eq!(next_latency(at(500), -step, minimum), Span::ZERO);
     }
 
     #[test]
