@@ -89,7 +89,10 @@ pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str)
             coded(received)
         ));
         lines.push(text::missed(received, view.sent));
-        lines.push(latencies(received));
+        // Each direction has its own latency.
+        lines.push(format!("heard {}", latencies(received)));
+        let sent = view.sent.filter(|sent| sent.latency.measured_ns.is_some());
+        lines.extend(sent.map(|sent| format!("sent {}", latencies(sent))));
         if !received.stages.is_empty() {
             lines.push(stages(received));
         }
@@ -117,7 +120,7 @@ mod tests {
     use tautline_trial::snapshot;
 
     use tautline_report::GapReport;
-    use tautline_report::snapshot::{LatencySnapshot, Meter, SecondCounts};
+    use tautline_report::snapshot::{LatencySnapshot, Meter, SecondCounts, StreamState};
 
     use super::*;
 
@@ -171,6 +174,11 @@ mod tests {
         assert!(lines[0].contains("(12 repaired, 7 late)"), "{}", lines[0]);
         assert!(lines[2].chars().count() <= 80, "{}", lines[2]);
         assert!(lines[2].contains("1761: 1060 here, 461 sender, 240 network"), "{}", lines[2]);
+        let state = StreamState::Silent;
+        let silent = StreamSnapshot { state, ..received.clone() };
+        let lines = page(&CallView { received: Some(&silent), ..view }, false, "open");
+        let latency = lines.iter().find(|line| line.starts_with("heard latency")).unwrap();
+        assert!(latency.contains("no packets") && !latency.contains("15.020"), "{latency}");
         let faultless = StreamSnapshot::default();
         assert_eq!(text::missed(&faultless, Some(&faultless)), "missed 0");
         assert!(text::missed(&faultless, Some(&sent)).ends_with("4127 xruns here"), "of the input");

@@ -19,9 +19,9 @@ const UNKNOWN: &str = "–";
 pub(super) fn row(run: &Snapshot, stream: &StreamSnapshot) -> [String; HEAD.len()] {
     let count = |name: &str| count(stream, name);
     let loss = loss(stream);
-    let late = if run.role == "send" { UNKNOWN.to_owned() } else { count("late") };
+    let late = if is_sent(run, stream) { UNKNOWN.to_owned() } else { count("late") };
     [
-        clean(&format!("{} {}", run.role, run.pid)),
+        clean(&program(run, stream)),
         clean(&stream.address),
         state(stream.state).map_or_else(|| latency(stream), str::to_owned),
         nanos(stream.latency.p99_ns),
@@ -31,6 +31,25 @@ pub(super) fn row(run: &Snapshot, stream: &StreamSnapshot) -> [String; HEAD.len(
         count("xruns"),
         stream.meters.as_deref().map_or_else(|| UNKNOWN.to_owned(), meters),
     ]
+}
+
+/// A call has a stream per direction.
+fn program(run: &Snapshot, stream: &StreamSnapshot) -> String {
+    let direction = match (is_call(run), is_sent(run, stream)) {
+        (false, _) => "",
+        (true, false) => " in",
+        (true, true) => " out",
+    };
+    format!("{} {}{direction}", run.role, run.pid)
+}
+
+fn is_call(run: &Snapshot) -> bool {
+    matches!(&*run.role, "call" | "serve")
+}
+
+/// Only received streams of a call have causes of missing packets.
+fn is_sent(run: &Snapshot, stream: &StreamSnapshot) -> bool {
+    run.role == "send" || is_call(run) && stream.gaps.is_none()
 }
 
 fn count(stream: &StreamSnapshot, name: &str) -> String {
@@ -117,7 +136,7 @@ pub(in crate::cmd) fn meters(meters: &[Meter]) -> String {
 }
 
 pub(super) fn details(run: &Snapshot, stream: &StreamSnapshot) -> Vec<String> {
-    let mut lines = vec![format!("{} {}: {}", run.role, run.pid, run.command)];
+    let mut lines = vec![format!("{}: {}", program(run, stream), run.command)];
     lines.push(head(run, stream));
     if run.elapsed_ns > 0 {
         lines.push(latencies(stream));
@@ -125,7 +144,7 @@ pub(super) fn details(run: &Snapshot, stream: &StreamSnapshot) -> Vec<String> {
         lines.extend(stream.worst.as_ref().map(worst));
         lines.extend(counted(stream));
         lines.extend(stream.meters.as_deref().map(levels));
-        let whose = if run.role == "send" { "receiver's" } else { "sender's" };
+        let whose = if is_sent(run, stream) { "receiver's" } else { "sender's" };
         lines.extend(stream.clock.as_ref().map(|known| clock(whose, known)));
         lines.extend(run.clock.as_ref().map(followed));
         lines.extend(run.zone.as_ref().map(zone));
@@ -161,6 +180,12 @@ pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
         Some(configured) => format!("latency: {} configured", Nanos(configured)),
         None => "latency: unknown".to_owned(),
     };
+    // Measurements before an outage say nothing about the present.
+    match stream.state {
+        StreamState::Silent => return line + "; not measured, as no packets arrive",
+        StreamState::Lost => return line + "; not measured, as no reports arrive",
+        _ => {}
+    }
     if let Some(depth) = stream.target_delay_ns {
         line += &format!(", arrivals need {}", Nanos(depth));
     }

@@ -1,3 +1,4 @@
+use tautline_report::GapReport;
 use tautline_report::snapshot::{
     ClockSnapshot, FollowedClockSnapshot, FollowedClockState, LatencySnapshot, Meter,
     OffloadSnapshot, SecondCounts, Snapshot, StageLength, StreamSnapshot, StreamState, WorstStages,
@@ -155,6 +156,30 @@ fn transport_of_a_calls_sound_is_shown() {
     let call = StreamSnapshot { transport: Some("tcp".into()), ..received() };
     let below = drawn(&reported(&run(vec![call])), &StreamRow::default(), (140, 24)).join("\n");
     snapshot!(below);
+}
+
+#[test]
+fn directions_of_a_call_are_named() {
+    let received = StreamSnapshot { gaps: Some(GapReport::default()), ..received() };
+    let call = |stream: &StreamSnapshot| {
+        let run = Snapshot { role: "call".into(), ..run(vec![stream.clone()]) };
+        drawn(&reported(&run), &StreamRow::default(), (140, 24))[3].clone()
+    };
+    let sent = StreamSnapshot { gaps: None, ..received.clone() };
+    assert!(call(&received).contains("call 4242 in "), "{}", call(&received));
+    assert!(call(&sent).contains("call 4242 out "), "{}", call(&sent));
+}
+
+#[test]
+fn latency_before_an_outage_is_not_shown() {
+    let shown = |state| {
+        let stream = StreamSnapshot { state, ..received() };
+        page::page(&reported(&run(vec![stream])))
+    };
+    for state in [StreamState::Silent, StreamState::Lost] {
+        assert!(!shown(state).contains("5.000 ±"), "{}", shown(state));
+    }
+    assert_eq!(shown(StreamState::Connected).matches("5.000 ±").count(), 2);
 }
 
 #[test]
