@@ -7,7 +7,7 @@ use super::redundancy::Repairs;
 use crate::{GapReport, LatencyReport, LatenessPoint, StreamReport};
 
 /// Minimum packets for advice: with fewer, rare events have no significance.
-const WORTH_TELLING: u64 = 1_000;
+pub(super) const WORTH_TELLING: u64 = 1_000;
 
 /// A needed latency of more than this many times the present one comes from an interruption.
 const FAR: i64 = 10;
@@ -211,8 +211,18 @@ fn hint(
     scheduler: &str,
 ) -> Option<String> {
     let longer = |needs| hints.longer_latency(needs);
+    let of_network = matches!(main_cause, "network late" | "lost");
+    if let Some(fix) = hints.repairs.fewer_bits(gaps).filter(|_| of_network) {
+        return Some(fix.to_owned());
+    }
     Some(match main_cause {
-        "network late" => hints.latency_or(INTERRUPTED, gaps.network_needs_ns),
+        "network late" => {
+            let latency = hints.latency_or(INTERRUPTED, gaps.network_needs_ns);
+            match hints.repairs.fewer_bits_in_queue(gaps) {
+                Some(fix) => format!("{latency}; on a slow line use {fix}"),
+                None => latency,
+            }
+        }
         "sender late" => hints.latency_or(SENDER_STOPPED, gaps.sender_needs_ns),
         TOO_SHORT => longer(gaps.too_short_needs_ns),
         "not sent" => SENDER_STOPPED.to_owned(),

@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 
 use super::Nanos;
 use super::arrivals::Percent;
-use super::redundancy::LESS_TRAFFIC;
+use super::redundancy::{FEWER_BITS, LESS_TRAFFIC, MANY, is_coded};
 use crate::{GapReport, RemoteReceiver, Report, StreamReport};
 
 /// Writes a line per stream, received before sent, and the xruns of each call.
@@ -100,7 +100,14 @@ const AUDIBLE_LOSS: f64 = 0.01;
 /// The fix for faults of the sent sound, which only the other machine's reports show.
 pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
     let of_sent = |packets: u64| packets as f64 / stream.counters.sent.max(1) as f64;
-    let (share, late) = (of_sent(lost_there(stream)?), of_sent(late_there(stream)));
+    let lost = lost_there(stream)?;
+    let (share, late) = (of_sent(lost), of_sent(late_there(stream)));
+    // Losses of an outage are no sign of a slow line.
+    let interrupted = stream.receivers.iter().any(|receiver| receiver.times_lost > 0);
+    if lost > stream.counters.sent / MANY && !is_coded(&stream.format) && !interrupted {
+        let share = Percent(share);
+        return Some(format!("fix: the network loses {share} of the sent sound: {FEWER_BITS}\n"));
+    }
     if late >= AUDIBLE_LOSS && late > share {
         return Some(format!(
             "fix: {} of the sent packets are too late there: use a longer --latency; the report there has the causes\n",
@@ -253,3 +260,9 @@ mod tests {
         snapshot!(reports(&both));
     }
 }
+        // A slow line loses many packets; an outage too.
+        for (lost, times_lost, slow) in [(2_000, 0, true), (2_000, 1, false), (600, 0, false)] {
+            let receiver = &mut both[1].streams[0].receivers[0];
+            (receiver.lost, receiver.times_lost) = (lost, times_lost);
+            assert_eq!(reports(&both).contains("--format auto"), slow, "{lost}");
+        }

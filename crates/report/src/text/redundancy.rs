@@ -3,7 +3,8 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
-use crate::{Counters, RedundancyReport, RepairReport, Report, StreamReport};
+use super::arrivals::WORTH_TELLING;
+use crate::{Counters, GapReport, RedundancyReport, RepairReport, Report, StreamReport};
 
 /// A call, for fixes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,21 +30,31 @@ pub(super) struct Repairs {
     tcp: bool,
     /// Whether the packets are of a codec with few bits.
     coded: bool,
-    /// Whether so few packets are lost that a change would harm more.
-    loses_few: bool,
-    /// Whether the network carries less than the stream needs.
-    loses_many: bool,
+    /// Received and lost packets.
+    packets: u64,
 }
 
 /// Half a percent: concealment hides single losses.
 const FEW: u64 = 200;
-/// A fifth, as for the note during the stream.
-const MANY: u64 = 5;
+/// A fifth, as for the note during the stream: the network carries less than the stream needs.
+pub(super) const MANY: u64 = 5;
+/// A full queue loses 2 % of a stream with slightly too many bits, and delays the rest.
+const QUEUED: u64 = 50;
+
+/// Whether a format has few bits.
+pub(super) fn is_coded(format: &str) -> bool {
+    ["opus", "lossless"].iter().any(|codec| format.starts_with(codec))
+}
+
+/// Fix for a network that carries less than a call needs.
+pub(super) const FEWER_BITS: &str =
+    "use --format auto, or a cable (the network carries less than the call needs)";
+const FEWER_BITS_OF_SENDER: &str =
+    "use --format opus at the sender, or a cable (the network carries less than the stream needs)";
 
 impl Repairs {
     pub(super) fn of(stream: &StreamReport, call: Option<Call>) -> Self {
         let Counters { repaired, lost, received, .. } = stream.counters;
-        let [few, many] = [FEW, MANY].map(|part| received.saturating_add(lost) / part);
         Self {
             repaired,
             lost,
@@ -51,10 +62,31 @@ impl Repairs {
             configured_ns: stream.latency.configured_ns.unwrap_or(0),
             call,
             tcp: stream.transport.as_deref() == Some("tcp"),
-            coded: ["opus", "lossless"].iter().any(|codec| stream.format.starts_with(codec)),
-            loses_few: lost <= few,
-            loses_many: lost > many,
+            coded: is_coded(&stream.format),
+            packets: received.saturating_add(lost),
         }
+    }
+
+    /// Fix if the network loses many packets outside outages: neither latency nor redundancy helps
+    /// a slow line.
+    pub(super) fn fewer_bits(&self, gaps: &GapReport) -> Option<&'static str> {
+        let fix = if self.call.is_some() { FEWER_BITS } else { FEWER_BITS_OF_SENDER };
+        self.loses_more(gaps, MANY).then_some(fix)
+    }
+
+    /// Another fix for late packets, if a full queue may delay them.
+    pub(super) fn fewer_bits_in_queue(&self, gaps: &GapReport) -> Option<&'static str> {
+        let fix = match self.call {
+            Some(_) => "--format auto (fewer bits)",
+            None => "--format opus at the sender (fewer bits)",
+        };
+        self.loses_more(gaps, QUEUED).then_some(fix)
+    }
+
+    /// Whether more than this part of uncompressed packets is lost outside outages.
+    fn loses_more(&self, gaps: &GapReport, part: u64) -> bool {
+        let lost = gaps.lost.saturating_sub(gaps.lost_in_outages);
+        !self.coded && self.packets >= WORTH_TELLING && lost > self.packets / part
     }
 
     #[cfg(test)]
@@ -111,13 +143,10 @@ impl Repairs {
 
     fn hint_in_call(&self, call: Call) -> Option<&'static str> {
         match self {
-            Self { tcp: false, .. } if !call.redundant => Some(match self {
-                Self { loses_many: true, coded: false, .. } => {
-                    "use --format auto, or a cable (the network carries less than the call needs)"
-                }
-                _ => "use --redundancy auto (repairs losses)",
-            }),
-            Self { loses_few: true, .. } => None,
+            Self { tcp: false, .. } if !call.redundant => {
+                Some("use --redundancy auto (repairs losses)")
+            }
+            Self { lost, packets, .. } if *lost <= packets / FEW => None,
             Self { coded: false, .. } => Some("use --format auto (fewer bits), or a cable"),
             Self { tcp: true, .. } => Some(LESS_TRAFFIC),
             _ => Some(
@@ -186,27 +215,48 @@ mod tests {
         let told =
             |fix: &Option<String>, option| fix.as_ref().is_some_and(|fix| fix.contains(option));
         assert!(told(&fix(off), "--redundancy auto"), "{:?}", fix(off));
-        for thin in [true, false] {
-            let many = fix(Repairs { loses_many: true, coded: !thin, ..off });
-            assert_eq!(told(&many, "--format auto"), thin, "{many:?}");
-            assert_eq!(told(&many, "--redundancy"), !thin, "{many:?}");
-        }
         // With redundancy, and by TCP, which carries none.
         for on in [call(true), Repairs { tcp: true, ..off }] {
-            let fewer = fix(Repairs { loses_many: true, ..on });
+            let on = Repairs { packets: 10_000, lost: 51, ..on };
+            let fewer = fix(on);
             assert!(told(&fewer, "--format auto") && !told(&fewer, "--redundancy"), "{fewer:?}");
-            let coded = fix(Repairs { loses_many: true, coded: true, ..on });
+            let coded = fix(Repairs { coded: true, ..on });
             assert!(told(&coded, "cable") && !told(&coded, "--"), "{coded:?}");
-            assert_eq!(fix(Repairs { loses_few: true, ..on }), None);
+            assert_eq!(fix(Repairs { lost: 50, ..on }), None);
         }
-        let counters = |lost| Counters { received: 9_950, lost, ..Counters::default() };
-        let of = |lost| {
-            let stream = StreamReport { counters: counters(lost), ..StreamReport::default() };
-            let repairs = Repairs::of(&stream, None);
-            (repairs.loses_few, repairs.loses_many)
+    }
+
+    #[test]
+    fn slow_line_needs_fewer_bits() {
+        let call = Some(Call { redundant: false });
+        let fix = |format: &str, call, gaps: GapReport| {
+            let counters = Counters { received: 8_000, lost: gaps.lost, ..Counters::default() };
+            let stream = StreamReport {
+                format: format.to_owned().into(),
+                counters,
+                ..StreamReport::default()
+            };
+            let repairs = Repairs::of(&stream, call);
+            let mut out = String::new();
+            let hints = GapHints { repairs: &repairs, advice: None, presented: false };
+            recommendation(&mut out, Some(&gaps), &hints, "fifo:70").unwrap();
+            out
         };
-        assert_eq!((of(49), of(51)), ((true, false), (false, false)));
-        assert_eq!((of(2_400), of(2_600)), ((false, false), (false, true)));
+        let lost = |lost| GapReport { lost, ..GapReport::default() };
+        assert_eq!(fix("l24", call, lost(4_000)), format!("fix: {FEWER_BITS}\n"));
+        assert!(fix("l24", None, lost(4_000)).contains("--format opus at the sender"));
+        assert!(fix("opus", call, lost(4_000)).contains("--redundancy"));
+        assert!(fix("l24", call, lost(1_000)).contains("--redundancy"));
+        let outage = GapReport { lost_in_outages: 3_000, ..lost(4_000) };
+        assert!(!fix("l24", call, outage).contains("--format"), "a line that stopped is not slow");
+        // A full queue delays most packets.
+        let late =
+            GapReport { late_network: 6_000, network_needs_ns: Some(90_000_000), ..lost(1_000) };
+        let both = fix("l24", call, late);
+        assert!(both.contains("--format auto") && both.contains("--latency"), "{both}");
+        assert!(!fix("l24", call, GapReport { lost: 100, ..late }).contains("--format"));
+        let most = fix("l24", call, GapReport { lost: 4_000, ..late });
+        assert_eq!(most, format!("fix: {FEWER_BITS}\n"));
     }
 
     #[test]
