@@ -251,7 +251,7 @@ impl ReceivePolicy {
         if self.is_uncertain() && !reported {
             self.notes.note(ReceiveNote::Uncertain);
         }
-        if status.out_of_reach {
+        if self.interruptions.drift(&self.recent, status.out_of_reach, status.at) {
             self.notes.note(ReceiveNote::OutOfReach);
         }
     }

@@ -124,7 +124,8 @@ pub struct StreamReport {
     pub paths: Vec<PathReport>,
     /// Invalid datagrams by reason, without zero counts.
     pub invalid: Vec<InvalidCount>,
-    /// Card's rate against the sender's, in ppm, positive if fast; absent without resampling.
+    /// Card's rate against the sender's, in ppm, positive if fast; absent without resampling, and
+    /// if no packets arrived at the end.
     pub drift_ppm: Option<f64>,
     /// Peer's clock against ours.
     pub clock: Option<Clock>,

@@ -407,7 +407,10 @@ impl ReceivedStream {
         stream.note(watch);
         let silent = policy.recent().silent().filter(|_| !policy.has_left());
         let silent_ns = silent.map(Span::as_nanos);
-        tautline_report::StreamReport { silent_ns, ..stream.report() }
+        let report = stream.report();
+        // Without packets, the drift is a guess.
+        let drift_ppm = report.drift_ppm.filter(|_| silent.is_none());
+        tautline_report::StreamReport { silent_ns, drift_ppm, ..report }
     }
 
     pub(crate) fn look(&mut self, now: LocalTime, here: bool) {

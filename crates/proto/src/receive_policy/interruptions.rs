@@ -1,4 +1,5 @@
-//! Notes on packets that stop, on heavy loss, and on packets that are mostly late.
+//! Notes on packets that stop, on heavy loss, on packets that are mostly late, and on rates too far
+//! apart.
 
 use super::ReceiveNote;
 use super::recent::Recent;
@@ -10,6 +11,9 @@ use crate::time::{LocalTime, Span};
 /// Window of late packets, and the minimum of received ones.
 const WINDOW: Span = Span::from_secs(3);
 const PACKETS: u64 = 50;
+/// Time of packets with rates too far apart that rules out an outage and its end: until both clocks
+/// are found again, their mapping moves faster than any card drifts, for seconds.
+const CERTAIN: Span = Span::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub(super) struct Interruptions {
@@ -21,6 +25,8 @@ pub(super) struct Interruptions {
     punctuality: Option<(LocalTime, [u64; 2])>,
     /// Whether most packets of the last window were late.
     mostly_late: bool,
+    /// Since when packets arrive and the rates are too far apart.
+    out_of_reach: Option<LocalTime>,
 }
 
 impl Interruptions {
@@ -31,7 +37,15 @@ impl Interruptions {
             audible_loss: LastingLoss::AUDIBLE,
             punctuality: None,
             mostly_late: false,
+            out_of_reach: None,
         }
+    }
+
+    /// Returns whether the drift is certainly too large to follow.
+    pub(super) fn drift(&mut self, recent: &Recent, out_of_reach: bool, now: LocalTime) -> bool {
+        let judged = out_of_reach && recent.silent().is_none();
+        self.out_of_reach = judged.then(|| self.out_of_reach.unwrap_or(now));
+        self.out_of_reach.is_some_and(|since| now - since >= CERTAIN)
     }
 
     /// `left`: the sender said goodbye.
@@ -72,5 +86,29 @@ impl Interruptions {
         let mostly_late = received >= PACKETS && late * 2 > received;
         let noted = core::mem::replace(&mut self.mostly_late, mostly_late);
         (mostly_late && !noted).then(|| (late.min(received) * 100 / received) as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drift_during_and_after_an_outage_is_not_judged() {
+        let at = |millis| LocalTime::ZERO + Span::from_millis(millis);
+        // The second at which the drift is first certain. No packets arrive from 5 s until `back`.
+        let certain = |back: i64, until: i64| {
+            let (mut interruptions, mut recent) = (Interruptions::new(), Recent::NONE);
+            let mut received = 0;
+            let judged = (0..40_000).step_by(20).find(|millis| {
+                received += u64::from(!(5_000..back).contains(millis));
+                recent.look(received, at(*millis));
+                interruptions.drift(&recent, (2_000..until).contains(millis), at(*millis))
+            });
+            judged.map(|millis| millis / 1_000)
+        };
+        assert_eq!(certain(5_000, 40_000), Some(12), "no outage");
+        assert_eq!(certain(20_000, 25_000), None, "found again");
+        assert_eq!(certain(20_000, 40_000), Some(30));
     }
 }
