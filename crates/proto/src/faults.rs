@@ -99,6 +99,22 @@ impl Faults {
         self.len += 1;
     }
 
+    /// Adds missed packets of `ptime`, found at `now` and not when the device last looked. Packets
+    /// count for `age` before their turn. An outage is found at its end, but a stall then caused
+    /// only the losses of that time.
+    pub fn add_missed(
+        &mut self,
+        (looked, now): (LocalTime, LocalTime),
+        age: Span,
+        ptime: Span,
+        missed: Harm,
+    ) {
+        let since = (now - looked).max(Span::ZERO) + age;
+        let recent = since.as_nanos() / ptime.as_nanos().max(1) + 1;
+        let lost = missed.lost.min(u32::try_from(recent).unwrap_or(u32::MAX));
+        self.add(now - age, now, Harm { lost, ..missed });
+    }
+
     /// Faults in order.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
         self.kept[..self.len].iter()
@@ -171,6 +187,22 @@ mod tests {
         assert_eq!(reported.len(), MAX);
         assert_eq!(reported[MAX - 2], (140_000, 140_001, 1));
         assert_eq!(reported[MAX - 1], (150_000, 190_001, 5));
+    }
+
+    #[test]
+    fn stall_at_the_end_of_an_outage_causes_only_its_own_losses() {
+        let (age, ptime) = (Span::from_millis(10), Span::from_micros(2_500));
+        let of_host = |looked: i64, lost| {
+            let mut faults = Faults::NONE;
+            let harm = Harm { lost, ..Harm::default() };
+            faults.add_missed((at(looked * 1000), at(1_000_000)), age, ptime, harm);
+            faults.harm_of(stall(995, 999)).lost
+        };
+        // Five seconds of packets, found one period of 5 ms after the last look.
+        assert_eq!(of_host(995, 2_000), 7);
+        assert_eq!(of_host(995, 3), 3);
+        // The device stood still for 200 ms.
+        assert_eq!(of_host(800, 80), 80);
     }
 
     /// Each lasts from the previous wake-up to its detection.

@@ -99,6 +99,8 @@ pub(crate) struct MixerInput {
     pub(crate) sounds: bool,
     pub(crate) alive: bool,
     pub(crate) faults: Faults,
+    /// Last block.
+    pub(crate) looked: LocalTime,
     pub(crate) trace_overflow: u64,
     pub(crate) paths: Paths,
 }
@@ -156,6 +158,7 @@ impl MixerInput {
             sounds: false,
             alive: false,
             faults: Faults::NONE,
+            looked: LocalTime::ZERO,
             trace_overflow: 0,
             paths: Paths::default(),
         }
@@ -271,7 +274,8 @@ impl MixerInput {
         let missed = Harm::missed(&before, self.receiver.counters());
         if missed != Harm::default() {
             let age = self.receiver.placement().link_offset();
-            self.faults.add(now - age, now, missed);
+            let ptime = self.receiver.format().ptime();
+            self.faults.add_missed((self.looked, now), age, ptime, missed);
         }
     }
 
@@ -293,6 +297,7 @@ impl MixerInput {
             marks.pulled(&self.receiver, &times, &pulled);
         }
         self.miss(before, times.now);
+        self.looked = times.now;
         if out.iter().any(|sample| sample.abs() > PAUSE) {
             self.loud = times.now;
         }
