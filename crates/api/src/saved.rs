@@ -32,7 +32,7 @@ pub struct SavedPlugin {
     pub number: u32,
     /// Worker as in the label; for a pipeline all workers.
     pub host: String,
-    /// Worker's address; for a pipeline that of the first.
+    /// Worker's address; for a pipeline the address of its first worker.
     pub address: String,
     /// Name of that worker.
     pub worker: String,

@@ -21,7 +21,7 @@ const fn place(count: u64) -> (usize, u64) {
 }
 
 impl ReplayWindow {
-    /// Creates a window in which all datagrams up to this one count as accepted.
+    /// Creates a window that counts all datagrams up to this one as accepted.
     pub(super) const fn after((incarnation, count): (u32, u64)) -> Self {
         Self { newest: Some((incarnation, count)), seen: [u64::MAX; WORDS as usize] }
     }

@@ -39,7 +39,7 @@ impl Profile {
         matches!(self, Self::AeadAes128Gcm | Self::AeadAes256Gcm)
     }
 
-    /// Maximum overhead in bytes, that of RTCP.
+    /// Maximum overhead in bytes: the overhead of an RTCP packet.
     pub const fn room(self) -> usize {
         RTCP_WORD + if self.is_aead() { GCM_TAG } else { HMAC_TAG }
     }

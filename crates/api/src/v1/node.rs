@@ -206,12 +206,12 @@ pub struct AnnouncementState {
     pub id: String,
     /// What happened to it.
     pub result: AnnouncementResult,
-    /// Announcement that plays instead, if this one was refused or pre-empted, or whose station
-    /// silences the zone, its room. That can be this one.
+    /// Announcement that plays instead of this one. For a silenced zone, the announcement whose
+    /// station is in that room, possibly this one.
     pub by: Option<String>,
     /// Name of the reason of [`AnnouncementResult::Rejected`], such as `clock`.
     pub reason: Option<String>,
-    /// Station with the rank of the claim.
+    /// Station that has this `rank`.
     pub station: Option<String>,
     /// Rank of the station; of two announcements with the same priority and start, the lower plays.
     pub rank: Option<u16>,
