@@ -56,7 +56,7 @@ pub(crate) struct Room {
     size: [f64; 3],
     /// RT60 in seconds.
     decay: f64,
-    /// Of the delay, in frames.
+    /// Change of the delay, in frames.
     pub(crate) jump: usize,
 }
 

@@ -13,7 +13,7 @@ use tautline_proto::units::Rate;
 const BANDWIDTH: f64 = 0.125;
 /// Maximum delay of a wake-up that counts. Wake-ups are never early.
 const LATEST: Span = Span::from_micros(200);
-/// Time after a restart in which an earlier wake-up counts immediately.
+/// For this time after a restart, an earlier wake-up counts immediately.
 const BEGINNING: Span = Span::from_secs(1);
 /// Consecutive late wake-ups that prove a move, by the earliest.
 const MOVED: Suspicion = Suspicion { cycles: 8, minimum: Span::from_micros(250) };

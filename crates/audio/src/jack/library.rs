@@ -66,7 +66,7 @@ macro_rules! functions {
                         if symbol.is_null() {
                             return Err($symbol);
                         }
-                        // SAFETY: the function's type is that of the header; see `within`.
+                        // SAFETY: the function has the type that the header declares; see `within`.
                         unsafe { std::mem::transmute::<*mut c_void, $kind>(symbol) }
                     },)*
                 })

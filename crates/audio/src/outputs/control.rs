@@ -34,7 +34,7 @@ pub struct OutputControl(Arc<ControlState>);
 struct ControlState {
     /// The card's thread tries once per block, and else keeps its settings.
     settings: TryLock<OutputSettings>,
-    /// Bits of a float; those of positive floats have the same order.
+    /// Bits of a float. The bits of positive floats have the same order as the floats.
     peak: AtomicU32,
 }
 

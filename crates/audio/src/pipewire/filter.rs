@@ -175,7 +175,7 @@ unsafe extern "C" fn state_changed(
         // SAFETY: a NUL-terminated text that lives for this call.
         unsafe { std::ffi::CStr::from_ptr(error) }.to_string_lossy().into_owned()
     };
-    // SAFETY: the data is that of the listener; the loop is iterated and the state read on one
+    // SAFETY: the data belongs to the listener; the loop is iterated and the state read on one
     // thread.
     let lost = unsafe { &mut *data.cast::<Option<String>>() };
     lost.get_or_insert(said);
