@@ -37,7 +37,7 @@ const DIAL_LIMIT: Duration = Duration::from_secs(5);
 /// Time from the end of a sent file to the end of the call. It exceeds the maximum adaptive
 /// latency.
 const LAST_WORDS: Span = Span::from_secs(1);
-/// `--duration` starts with the first packet, or after this time without one.
+/// `--duration` starts with the first packet, or after this time if no packet arrives.
 const BEGUN_UNHEARD: Span = Span::from_secs(5);
 const LOOK_EVERY: Span = Span::from_secs(1);
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use hound::{Error, SampleFormat, WavReader, WavSpec, WavWriter};
 
-/// Of 24 bits.
+/// Full scale of 24-bit samples.
 const FULL_SCALE: f32 = 8_388_608.0;
 
 /// Adds two files of equal start and format into a new one, and removes them. The rest of the
