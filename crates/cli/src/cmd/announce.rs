@@ -113,7 +113,8 @@ pub(crate) fn say(flags: &SayFlags) -> Result<(), Failure> {
     call.announce(&Sound::of(&file), &stop_on_signals()?)
 }
 
-/// Ends the announcement of a number wherever it plays, or those of zones in these zones.
+/// Ends the announcement with a given number wherever it plays, or all announcements in given
+/// zones.
 pub(crate) fn stop(flags: &StopFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.site)?;
     let id = flags.what.parse::<AnnouncementId>().ok().filter(|_| flags.what.len() == ID_DIGITS);
@@ -218,7 +219,8 @@ fn station<'a>(site: &'a Site, flags: &AnnounceFlags) -> Result<From<'a>, Failur
     Ok(From { name, station, place })
 }
 
-/// Stations that this machine is without `--station`: those of its node, else those with a key.
+/// Stations of this machine without `--station`: the stations of its node, else the stations with a
+/// key.
 fn usual<'a>(site: &'a Site, here: Option<&Place>) -> Vec<(&'a String, &'a Station)> {
     let of = |is_meant: &dyn Fn(&StationHost) -> bool| -> Vec<_> {
         site.stations.iter().filter(|(_, station)| is_meant(&station.host)).collect()
@@ -316,7 +318,7 @@ impl<'a> Call<'a> {
         let (mut results, mut last) = (Vec::<AnnouncedZone>::new(), None);
         let mut is_noted = false;
         while !stop.is_requested() {
-            // A zone that had all of it gets none of it again.
+            // Skip zones that have received the whole announcement.
             let left: Vec<_> =
                 self.zones.iter().copied().filter(|zone| !has_it(&results, zone)).collect();
             match queue.poll(are_free(self.site, &client, &left), now()) {
@@ -437,7 +439,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The zones that failed. Those whose faults are told have only their names here.
+/// Failed zones: with the fault, or only with the name if the fault was printed before.
 fn failed(zones: &[AnnouncedZone]) -> Option<String> {
     // A page to the room of the microphone alone sounds nowhere.
     let is_nowhere = zones.iter().all(|it| it.fault.is_some());

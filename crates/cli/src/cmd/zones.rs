@@ -64,7 +64,7 @@ pub(crate) fn acknowledge(flags: &AckFlags) -> Result<(), Failure> {
     concluded(&faults)
 }
 
-/// Requests to nodes. A name can be that of a node and of a zone: it means both.
+/// Requests to nodes. A name of a node and of a zone means both.
 fn requests<'a>(site: &'a Site, names: &'a str) -> Result<BTreeMap<&'a str, FaultsAck>, Failure> {
     let mut requests = BTreeMap::new();
     for name in names.split(',').map(str::trim) {
@@ -170,7 +170,7 @@ struct Switch {
 }
 
 impl Switch {
-    /// Time in which a zone joins the source and learns its sender's clock.
+    /// Time for a zone to join the source and to synchronize with its sender's clock.
     const JOINS: Span = Span::from_millis(1500);
 
     fn new(site: &Site, client: &NodeClient<'_>, zones: &[&str]) -> Self {

@@ -12,7 +12,7 @@ use tautline_proto::time::Span;
 
 use crate::failure::Failure;
 
-/// Time in which the speech is complete.
+/// Timeout of the speech program.
 const LIMIT: Span = Span::from_secs(30);
 /// Largest speech: 11 minutes of stereo with 32 bits at 48 kHz.
 const MAX_BYTES: u64 = 256 << 20;

@@ -60,9 +60,10 @@ impl AnnouncedZone {
 /// Intervals of questions to the nodes, before and after the start.
 const FIRST: Duration = Duration::from_millis(100);
 const LATER: Duration = Duration::from_secs(1);
-/// Time in which all zones report the end: the longest latency, and a loss of the goodbye.
+/// Timeout for the reports of all zones that the announcement ended. Covers the longest latency and
+/// a lost goodbye.
 const LAST: Span = Span::from_secs(3);
-/// Time after the chime in which a zone without an answer delays the sign to speak.
+/// Timeout after the chime: until then, a zone without an answer delays the prompt to speak.
 const AWAITED: Span = Span::from_secs(1);
 
 /// An announcement that is being sent.
@@ -129,7 +130,7 @@ pub(super) fn watched(
 #[derive(Debug)]
 pub(super) struct ZoneNews {
     zones: usize,
-    /// Zones in which it plays or played, as last reported.
+    /// Number of zones that play the announcement or have played it, as last reported.
     has_it: usize,
     /// Their faults, as reported.
     faulty: BTreeMap<String, String>,

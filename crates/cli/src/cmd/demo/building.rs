@@ -36,9 +36,9 @@ const BUILDING: &str = include_str!("building.toml");
 const KEY: &str = "building.key";
 
 const LOOK: Span = Span::from_millis(100);
-/// Time in which all zones play.
+/// Timeout until all zones play.
 const PLAYS: Span = Span::from_secs(30);
-/// Time in which a node ends.
+/// Timeout of a node's end.
 const FAREWELL: Span = Span::from_secs(5);
 /// Sound that the microphones record before the chime.
 const BEFORE: Span = Span::from_millis(500);
