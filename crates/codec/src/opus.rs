@@ -292,7 +292,7 @@ const FIRST_CELT: u8 = 16;
 fn carries_earlier(payload: &[u8]) -> bool {
     let &[toc, flags, ..] = payload else { return false };
     let (config, stereo, frames) = (toc >> 3, toc & 4 != 0, toc & 3);
-    // Of one frame only.
+    // Packets of a single frame only.
     let short = config < FIRST_CELT && (config >= 12 || config & 3 < 2);
     short && frames == 0 && (flags & 0x40 != 0 || stereo && flags & 0x10 != 0)
 }
