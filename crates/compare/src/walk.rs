@@ -370,7 +370,7 @@ impl<'a> PieceWalk<'a> {
         let Kind::Alike { energy, rest, .. } = piece.kind else { return true };
         let (from, to) = (self.sounding.start as f64, self.sounding.end as f64);
         let sounds = piece.to.min(to) - piece.from.max(from);
-        // The energy is that of whole windows.
+        // `energy` is the energy of whole windows.
         sounds.round() >= MIN as f64 && (energy == 0.0 || rest < energy / 2.0)
     }
 
