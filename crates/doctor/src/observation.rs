@@ -48,7 +48,7 @@ fn observe(
 ) -> io::Result<Observed> {
     let mut tap = FrameTap::open(ROOM)?;
     let begins = now();
-    // A socket for each group: the kernel limits the groups of one (igmp_max_memberships).
+    // A socket for each group: the kernel limits the groups of a socket (igmp_max_memberships).
     let join = |group: &Ipv4Addr| {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         socket.join_multicast_v4(group, &address).map(|()| socket)
