@@ -20,7 +20,7 @@ crate::named_enum! {
 const INTERVAL: f64 = 0.45;
 /// Seconds of the last tone.
 const LAST: f64 = 0.9;
-/// Seconds in which a tone falls by 8.7 dB.
+/// Decay time of a tone, in seconds per 8.7 dB.
 const DECAY: f64 = 0.22;
 /// Rise and fall at the ends of a tone, in seconds: no click.
 const EDGE: f64 = 0.004;

@@ -25,9 +25,9 @@ pub const BAND_Q: [f64; 2] = [0.1, 30.0];
 pub enum BandShape {
     /// Gain at the band's frequency.
     Peaking(Gain),
-    /// Gain far below the band's frequency; half of its decibels there.
+    /// Gain far below the band's frequency; half of it (in dB) at that frequency.
     LowShelf(Gain),
-    /// Gain far above the band's frequency; half of its decibels there.
+    /// Gain far above the band's frequency; half of it (in dB) at that frequency.
     HighShelf(Gain),
     /// 12 dB per octave.
     HighPass,

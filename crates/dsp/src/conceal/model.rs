@@ -31,8 +31,8 @@ impl Fitter {
     /// Burg's method (Kay, "Modern Spectral Estimation", §7.5), oldest sample first. At most half
     /// as many coefficients as samples; the rest are 0.
     ///
-    /// Reflection coefficients stay within ±1, so the model is stable. It needs 64 bits: rounded to
-    /// 32, that of a pure tone would grow.
+    /// Reflection coefficients stay within ±1, so the model is stable. The model needs 64 bits:
+    /// rounded to 32 bits, the model of a pure tone would grow.
     pub(super) fn fit(&mut self, samples: usize, model: &mut [f64]) {
         let (forward, backward) = (&mut self.forward[..samples], &mut self.backward[..samples]);
         backward.copy_from_slice(forward);
