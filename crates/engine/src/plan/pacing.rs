@@ -101,8 +101,8 @@ pub fn heeded(all: &[QueueDiscipline], interface: u32) -> Vec<PacingMode> {
 const WORTH: i64 = 4;
 
 /// Chooses the best available pacing. `spare` is the latency without the packing age; `scheduler`
-/// is that of the sending thread. Blocks for about 100 ms to probe a queue, so call it before the
-/// stream starts.
+/// is the sending thread's scheduler. Blocks for about 100 ms to probe a queue, so call it before
+/// the stream starts.
 pub fn pace(
     by: &mut LinkOptions,
     (link, requested): (LinkKind, Option<PacingMode>),

@@ -18,7 +18,7 @@ use crate::plan::random;
 /// [`StreamPlan::announces`]: crate::plan::StreamPlan::announces
 #[derive(Debug, Clone, Default)]
 pub struct ZonePlan {
-    /// Numbers that address this zone: its own and those of its groups.
+    /// Numbers that address this zone: its own and its groups' numbers.
     pub numbers: Vec<u16>,
     /// Ranks of the stations that mute this zone, their own room, during their announcements.
     pub muted_by: Vec<u16>,
@@ -29,11 +29,11 @@ pub struct ZonePlan {
 /// Volumes of a zone: they replace the gains of its streams.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ZoneVolumes {
-    /// Of programs.
+    /// Volume of programs.
     pub program: Gain,
-    /// Of announcements.
+    /// Volume of announcements.
     pub announcement: Gain,
-    /// Of announcements while an emergency plays.
+    /// Volume of announcements while an emergency plays.
     pub emergency: Gain,
 }
 

@@ -55,7 +55,8 @@ struct UnreadLink {
     /// Next datagram to deliver. Delivered ones stay, because a device's thread must not free
     /// memory.
     next: usize,
-    /// Arrival of the last datagram. A socket opened before that has copies of some group packets.
+    /// Arrival of the last kept datagram. The new socket's datagrams up to then are copies, as both
+    /// sockets received the multicast group.
     until: LocalTime,
 }
 

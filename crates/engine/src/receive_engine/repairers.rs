@@ -45,7 +45,8 @@ impl RepairerStore {
 }
 
 impl Spares {
-    /// Lends a repairer while `receiver` reads. It keeps it if packets carry redundancy.
+    /// Lends `receiver` a repairer for reading. `receiver` keeps the repairer if packets carry
+    /// redundancy.
     pub(crate) fn lend(&mut self, receiver: &mut JitterBuffer) {
         if self.at_hand.is_none() {
             self.at_hand = self.waiting.pop().ok();

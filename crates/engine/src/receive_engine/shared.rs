@@ -166,8 +166,8 @@ impl SharedLinkEnd {
         host.conversation.session.mapping(author.ssrc)
     }
 
-    /// Whether `shares` answers this report: its sender's, or at an announcement port that of a
-    /// station without packets.
+    /// Whether `shares` answers this report: the report of its sender, or at an announcement port
+    /// the report of a station that sends no packets.
     fn answers(&self, shares: &LinkShare, said: &SharedReport) -> bool {
         let idle = self.model.announces && shares.planned && !self.authors.contains(&said.author);
         idle || said.concerns(shares, &self.authors)

@@ -196,13 +196,14 @@ impl Statistics {
         Some((recent.median()?, method))
     }
 
-    /// Recent latency, if it differs from that of the whole run because a user changed it.
+    /// Recent latency, if a user changed the latency, so that it differs from the latency of the
+    /// whole run.
     pub(crate) fn changed_latency(&self) -> Option<Span> {
         self.recent().filter(|_| self.is_changed).map(|(recent, _)| recent)
     }
 
-    /// Latency, and whether it is from the sound. Otherwise it is from the device: no card listens,
-    /// or too few packets were found.
+    /// Latency; `true` if it was measured in the sound. Otherwise the device reported it, as too
+    /// few packets were found in the sound.
     pub(crate) fn latency(&self) -> (&Distribution, bool) {
         if self.is_received() { (&self.measured, true) } else { (&self.promised, false) }
     }

@@ -50,7 +50,7 @@ impl OutputTap {
         }
     }
 
-    /// Whether the stream plays alone now, or is the only one of `of`.
+    /// Whether stream `place` of `of` streams plays alone now, or is the only stream.
     pub(crate) fn may_be_found(&self, place: usize, of: usize) -> bool {
         of == 1 || self.said == Voices::One(place)
     }
