@@ -54,7 +54,7 @@ pub(super) struct Connection {
     lost: AtomicU64,
 }
 
-/// Time after its last flush in which the sending link also sends reports, so that two threads do
+/// For this time after its last flush, the sending link also sends reports, so that two threads do
 /// not contend.
 const FLUSHES: Span = Span::from_millis(100);
 
