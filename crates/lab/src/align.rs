@@ -323,7 +323,7 @@ pub fn between(first: &[f32], second: &[f32], options: &AlignOptions) -> TapDela
 }
 
 /// Maximum energy of a DC offset relative to the tap: −20 dB, far above the mean of sound without
-/// one. It leaves correlation and energy almost unchanged.
+/// an offset. Such an offset leaves correlation and energy almost unchanged.
 const OFFSET: f64 = 0.01;
 /// Cutoff of the DC blocker: far below any sound, so that it keeps the shape of onsets.
 const OFFSET_BELOW_HZ: f64 = 1.0;

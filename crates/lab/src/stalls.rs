@@ -231,7 +231,7 @@ fn freezes(log: &StallLog, begin: Option<LocalTime>) -> ReportRow {
     row
 }
 
-/// Times in which a core ran nothing: values due within one share a wake-up.
+/// Stalls of a core. Values that were due within the same stall share a wake-up.
 fn stalls_of(late: &Series) -> impl Iterator<Item = Stall> + '_ {
     let wakes = late.values().chunk_by(|(a, late_a), (b, late_b)| *a + *late_a == *b + *late_b);
     wakes

@@ -43,9 +43,10 @@ pub struct LabStream {
     pub periods: u32,
     pub ptime: Span,
     pub latency: Span,
-    /// Of sender and receiver; default as `taut`.
+    /// Schedulers of sender and receiver; default as `taut`.
     pub schedulers: [Option<String>; 2],
-    /// Receivers in one program, destinations of one sender; copies are only counted.
+    /// Number of copies: receivers in one program, destinations of the same sender. Copies are only
+    /// counted.
     pub copies: u16,
     /// Costs time, but is the source of all figures except CPU time.
     pub ledgers: bool,
@@ -100,12 +101,12 @@ pub struct StreamOutcome {
     pub received: Report,
     pub departures: Vec<SentPacket>,
     pub arrivals: Vec<ReceivedPacket>,
-    /// Of sender and receiver while packets count; `None` if unreadable.
+    /// CPU usage of sender and receiver while packets count; `None` if unreadable.
     pub used: [Option<UsedBetween>; 2],
     pub machines: SampledMachines,
     pub refused: Option<String>,
     pub shape: CarriedShape,
-    /// Of sender and receiver; absent for virtual cards.
+    /// Devices of sender and receiver; absent for virtual cards.
     pub devices: [Option<String>; 2],
     pub settle: Span,
     pub max_uncertainty: Option<Span>,

@@ -32,7 +32,7 @@ pub use tap::MixEntry;
 use tap::TrafficTap;
 pub use tap::{MixPart, MixWays, TappedTraffic, TappedWindow};
 
-/// `taut lab traffic`: beside a stream, or the ambient traffic if there is none.
+/// `taut lab traffic`: traffic during a stream (`--to`, `--at`), or all ambient traffic.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct TrafficFlags {
@@ -61,7 +61,7 @@ pub(crate) fn run(flags: &TrafficFlags) -> Result<(), Failure> {
 pub struct TrafficSample {
     pub at_ns: i64,
     pub interfaces: BTreeMap<String, TrafficInterface>,
-    /// Of the network namespace, by kernel name, such as `UdpInDatagrams`.
+    /// Counters of the network namespace, by kernel name, such as `UdpInDatagrams`.
     pub protocols: BTreeMap<String, u64>,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Fit {
     pub(super) line: PhaseLine,
     /// 95 % bounds.
     pub(super) uncertainty: PhaseLine,
-    /// Of the second run; negative if its polarity is inverted.
+    /// Gain of the second run; negative if its polarity is inverted.
     pub(super) gain: f64,
 }
 

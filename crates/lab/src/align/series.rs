@@ -137,7 +137,7 @@ impl<'a> TapSeries<'a> {
             .settle(&mut self.fitter, alike)
     }
 
-    /// From the nearest window that has a delay.
+    /// Resolves windows without a delay, each from the nearest window that has a delay.
     fn carry_on(&mut self) {
         let is_found = |window: &FitWindow| window.found.is_ok();
         let nearest = |windows: &[FitWindow], at: usize| {

@@ -10,7 +10,7 @@ pub struct CapacityPoint {
     /// Blocks in flight; with 0, a block returns within its period.
     pub window: u32,
     pub workers: usize,
-    /// Of the callback for an answer; the period for window 0.
+    /// Time that the callback waits for an answer; the period for window 0.
     pub wait: Span,
     pub real: bool,
 }

@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn backlog_after_a_stall_is_the_hosts_until_caught_up() {
-        // Half busy: a backlog of one period lasts two; one more block may be in flight.
+        // Half busy: a backlog of one period lasts two periods; one more block may be in flight.
         let found = of(&[18_000, 20_000], 1000);
         assert_eq!((found.after_freeze, found.otherwise()), (1, 1));
         let found = of(&[18_000, 20_000, 54_000, 56_000], 1900);

@@ -217,15 +217,15 @@ impl Passing {
     }
 }
 
-/// How the cost of a block comes about; it is the greatest that a block has.
+/// Distribution of block costs. The given cost is the maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum CapacityWork {
     /// Every block takes as long
     Fixed,
-    // At random, from half of it upwards.
+    // A random cost, from half the given cost upwards.
     /// A block takes up to twice as long as another
     Random,
-    // Half of it; all of it once in a hundred blocks.
+    // Half the given cost; the full cost once in a hundred blocks.
     /// Once in a while a block takes twice as long
     Burst,
     /// Every block takes as long, on memory that no cache holds

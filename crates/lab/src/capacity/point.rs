@@ -123,7 +123,7 @@ impl CapacityMeasuring<'_> {
             true => self.options.allow.0,
             false => self.options.allow.0.max(TOO_MUCH),
         };
-        // An idle exchange and a hold are as good as the host. A greater cost must be shown.
+        // Many misses due to the host make a try invalid, but not an idle exchange or a hold.
         let is_shown = attempt.held || attempt.cost == Span::ZERO || !misses.are_the_hosts();
         match misses.due {
             0 => CapacityFinding::Invalid,

@@ -1,8 +1,9 @@
 //! Compared figures of a row, and their time threshold.
 //!
-//! Both cards have a new phase in each run. So `wakeup` and `device` may differ by a period between
-//! equal runs; so may `capture` and `send` if a packet is not a period. `sender_late` and
-//! `receiver_late` show a slow thread. Other periods or packets change all of these.
+//! Each run starts both cards at a new phase. So `wakeup` and `device` may differ by a period
+//! between equal runs; so may `capture` and `send` if packets and periods differ in length.
+//! `sender_late` and `receiver_late` show a slow thread. Other lengths of periods or packets change
+//! all of these.
 
 use tautline_proto::time::Span;
 
@@ -64,7 +65,7 @@ pub(super) fn add(
             }
             row.figures.extend(missed(first, second));
             let seconds = [first, second].map(|row| row.run_seconds);
-            // Of shorter runs, only the counts are listed.
+            // Shorter runs have only their counts listed.
             if seconds.iter().all(|seconds| *seconds >= MIN as u32) {
                 xruns(row, (first, seconds[0]), (second, seconds[1]));
             }

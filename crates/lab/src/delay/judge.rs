@@ -136,7 +136,7 @@ const BELIEF: f64 = 0.05;
 /// Maximum drift. No real card exceeds it.
 const MAX_DRIFT: f64 = 1000e-6;
 
-/// Decides the outcome of marks. Pass each as played before as heard, in order.
+/// Decides the outcome of marks. Pass each mark as played before you pass it as received, in order.
 pub struct Judge {
     rate: Rate,
     /// Only marks played in `from..until` count.
@@ -332,8 +332,8 @@ impl Judge {
         self.waiting.binary_search_by_key(&index, |waiting| waiting.number).ok()
     }
 
-    /// Frames that were repeated (or dropped, if negative) since the last counted mark; `None`
-    /// without one.
+    /// Frames that were repeated (or dropped, if negative) since the last counted mark; `None` if
+    /// no mark was counted.
     fn slip(&self, mark: &ReceivedMark) -> Option<MarkSlip> {
         let last = self.last.as_ref().filter(|last| last.number < mark.number)?;
         let meant = mark.played.frame.saturating_sub(last.played.frame) as f64;

@@ -174,7 +174,7 @@ impl Outcome {
         self.delay.count() > 0
     }
 
-    /// Of the median; `None` below three marks, or if not all were kept.
+    /// Uncertainty of the median (95 %); `None` below three marks, or if not all marks were kept.
     pub(super) fn uncertainty_95(&self) -> Option<Span> {
         (self.delays.overflowed() == 0).then_some(())?;
         let shared: Vec<Span> = self.parts.iter().filter_map(Distribution::median).collect();

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChildLimits {
-    /// Of one processor; 100 only counts usage.
+    /// Share of one processor, in percent; 100 only counts usage.
     pub cpu_percent: Option<u32>,
-    /// In bytes; above it the kernel reclaims.
+    /// Memory in bytes above which the kernel reclaims.
     pub memory_high: Option<u64>,
     /// Child whose group this one shares.
     pub alongside: Option<u32>,

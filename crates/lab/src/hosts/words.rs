@@ -77,7 +77,7 @@ pub(super) enum AgentAsk {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Start {
-    /// Of `taut`; `{dir}` is the experiment's folder.
+    /// Arguments of `taut`; `{dir}` is the experiment's folder.
     pub(super) words: Vec<String>,
     pub(super) cpus: Vec<usize>,
     pub(super) limits: Option<ChildLimits>,

@@ -32,7 +32,7 @@ pub struct RelayOptions {
 }
 
 impl RelayOptions {
-    /// Unimpaired both ways, on a thread above those of devices.
+    /// Unimpaired both ways, on a thread with a higher priority than the devices' threads.
     pub fn between(listen: SocketAddr, to: SocketAddr) -> Self {
         let roomy = |options: UdpOptions| UdpOptions {
             datagram_bytes: LONGEST,

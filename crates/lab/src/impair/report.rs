@@ -34,7 +34,7 @@ pub struct RelayReport {
     /// Caused by the relay.
     pub lateness: Summary,
     pub kernel_drops: u64,
-    /// Came back before any sender was known.
+    /// Datagrams back to the sender, before any sender was known.
     pub unaddressed: u64,
     pub notes: Vec<String>,
 }

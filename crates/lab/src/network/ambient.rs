@@ -159,7 +159,7 @@ fn row(name: String, sum: &AmbientSum, all: Carried, duration: Span) -> ReportRo
     row
 }
 
-/// Maximum seconds of a capture, which may claim any length.
+/// Maximum duration of a capture, in seconds: the timestamps in its file may claim any duration.
 const MAX_SECONDS: i64 = 100_000;
 
 fn over_time(all: &AmbientSum, [begin, end]: [i64; 2]) -> Vec<Meanwhile> {

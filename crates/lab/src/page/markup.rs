@@ -102,7 +102,7 @@ fn rounded(nanos: f64, digits: i32) -> String {
     reported(rounded, Unit::Time, step(rounded), rounded.abs())
 }
 
-/// Rounded by its error; four digits without one.
+/// Rounded to the digits that `error` permits; to four digits if `error` is 0.
 pub(super) fn with_error(nanos: f64, error: f64) -> String {
     if error <= 0.0 {
         return rounded(nanos, 4);

@@ -52,7 +52,7 @@ fn is_same(one: &HostDescription, other: &HostDescription) -> bool {
     seen(one) == seen(other)
 }
 
-/// Rows of one table measure time or share a figure.
+/// All rows of a table measure time, or they share another figure.
 fn alike(one: &ReportRow, other: &ReportRow) -> bool {
     let is_of_time = |row: &ReportRow| row.measured.is_some() || row.figures.is_empty();
     let shares = || {

@@ -2,7 +2,7 @@
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct MachineCounters {
-    /// Of all cores (proc_stat(5)).
+    /// Ticks of all cores (proc_stat(5)).
     pub(super) ticks: Option<Ticks>,
     pub(super) cores: u64,
     pub(super) switches: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct ProcessCounters {
     pub(super) threads: u64,
     /// In pages of 4 KiB.
     pub(super) resident: u64,
-    /// Of all threads (proc_pid_status(5)).
+    /// Context switches of all threads (proc_pid_status(5)).
     pub(super) switches: Option<u64>,
 }
 

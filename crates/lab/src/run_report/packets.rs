@@ -17,7 +17,7 @@ use crate::statistics::Series;
 const MAX: usize = 500_000;
 const SHOWN: usize = 25_000;
 
-/// In order of capture; those of unknown capture are left out.
+/// Packets in order of capture, without packets of unknown capture time.
 #[derive(Debug)]
 pub struct RunPackets {
     packets: Vec<RunPacket>,

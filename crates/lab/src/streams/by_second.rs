@@ -45,7 +45,7 @@ impl StreamOutcome {
         let late = late.map(|(name, series)| part(name, &series, seconds, |second| second.min_ns));
         let parts = stages.chain(late);
         let discarded = of(|packet| !packet.late && !packet.is_received());
-        // Of both kinds in one run, the log does not tell which second had which.
+        // If a run has both kinds, the log does not tell them apart.
         let (lost, underrun_discarded) = match first_counters(&self.received).lost {
             0 => (Vec::new(), counts(unlogged.chain(discarded))),
             _ => (counts(unlogged), counts(discarded)),

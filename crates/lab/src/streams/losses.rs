@@ -16,7 +16,7 @@ pub(crate) struct StreamLosses {
     pub(crate) lost: u64,
     /// In time, but the device played silence instead.
     pub(crate) underrun_discarded: u64,
-    /// Of sender and receiver; includes those of unknown time.
+    /// Xruns of sender and receiver, including xruns at an unknown time.
     pub(crate) xruns: [u64; 2],
     /// Not explained by stalls at the same end.
     pub(crate) besides: u64,

@@ -90,7 +90,7 @@ impl AmbientTraffic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AmbientSum {
     pub carried: Carried,
-    /// Max packets and max bytes of a whole second; `None` without one.
+    /// Max packets and max bytes of a whole second; `None` without a whole second.
     pub busiest: Option<Carried>,
     pub seconds: BTreeMap<i64, Carried>,
 }

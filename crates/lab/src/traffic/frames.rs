@@ -246,7 +246,7 @@ impl<'a> IpHeads<'a> {
             Some(each) if found.parts => payload.div_ceil(usize::from(each).max(1)).max(1),
             _ => 1,
         };
-        // Each packet has headers; only one was seen.
+        // Each segment becomes a packet with headers of its own; only the first headers were seen.
         let again = |heads: usize| (packets - 1) * heads;
         let transport_heads = found.bytes;
         let is_later = matches!(self.part, FramePart::Later(_));

@@ -1,4 +1,4 @@
-//! Reports of one run (`taut send`, `recv`, `call`, `serve`): a row per stream.
+//! Reports of a single run (`taut send`, `recv`, `call`, `serve`): a row per stream.
 
 use std::collections::BTreeMap;
 
