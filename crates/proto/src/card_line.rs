@@ -47,7 +47,7 @@ impl CardLine {
     /// twentieth of the mean.
     const ROUND: i64 = 20_000_000;
     const MIN: u32 = 8;
-    /// Number of first rounds, in which early readings move the line immediately.
+    /// Number of first rounds. In these, early readings move the line immediately.
     const SOUGHT: u32 = 3;
     /// Assumed rate error against the host's clock, and its wander: 0.1 ppm per √s.
     const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.1e-6 };

@@ -66,7 +66,8 @@ pub struct Causes {
     newest: LocalTime,
     mapped: bool,
     late: [u64; 5],
-    /// Transits of packets that a longer latency would catch: those of the first three causes.
+    /// Transits of packets that a longer latency would catch: packets late by one of the first
+    /// three causes.
     transits: [Histogram; 3],
     lost_stalled: u64,
     /// Packets that an underrun discarded: this program stopped, or the host stalled.

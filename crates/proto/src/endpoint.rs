@@ -181,7 +181,8 @@ impl Author {
 pub struct Arrival {
     /// Sender's address, with the receiving interface if known.
     pub from: Endpoint,
-    /// Kernel timestamp on the monotonic clock, at most [`Self::read`]; equal without one.
+    /// Kernel timestamp on the monotonic clock, at most [`Self::read`]. Equals [`Self::read`]
+    /// without a kernel timestamp.
     pub at: LocalTime,
     /// Error of `at` from clock mapping. [`Span::MAX`] without a kernel timestamp.
     pub uncertainty: Span,

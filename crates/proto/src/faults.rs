@@ -133,7 +133,7 @@ impl Faults {
 pub struct UnjudgedFaults(Faults);
 
 impl UnjudgedFaults {
-    /// Stores new faults; returns those of the previous ones that the host caused.
+    /// Stores new faults. Returns the previous faults that the host caused.
     pub fn take(
         &mut self,
         faults: &Faults,

@@ -88,7 +88,7 @@ pub struct LatencySum {
 }
 
 impl LatencySum {
-    /// Of a device whose ring is full.
+    /// Minimum latency of a device whose ring is full.
     pub fn of(packing_age: Span, device: &Settings) -> Self {
         Self { packing_age, device: min_latency(Span::ZERO, device) }
     }
@@ -166,7 +166,7 @@ pub fn enough_latency(minimum: Span) -> Span {
 /// Minimum network time: two wake-ups and a wired network. With less, JACK at 64 frames had 100 %
 /// late packets at the worst phase.
 const MIN_WAY: Span = Span::from_micros(250);
-/// Network time if the device uses up the promise: ten times that of a wired network.
+/// Network time if the device uses up the promise: ten times the time in a wired network.
 pub(crate) const WAY: Span = Span::from_millis(1);
 
 /// Network time with repairs.

@@ -229,7 +229,7 @@ impl Packetizer {
         begins.plus(media.as_frames()).value
     }
 
-    /// Frames missing to complete a partial packet; 0 without one.
+    /// Frames missing to complete a partial packet; 0 without a partial packet.
     pub fn until_packet(&self) -> Frames {
         match self.filled {
             Frames::ZERO => Frames::ZERO,

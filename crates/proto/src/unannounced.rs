@@ -33,7 +33,7 @@ pub struct Unannounced {
 }
 
 impl Unannounced {
-    /// Network time: ten times that of a wired network.
+    /// Network time: ten times the time in a wired network.
     const WAY: Span = Span::from_millis(1);
     /// Late runs that show a repetition. A host freeze happens once.
     const OFTEN: usize = 3;

@@ -38,7 +38,7 @@ pub use sender::ClaimSender;
 /// Settings of a zone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZoneSettings {
-    /// Numbers that address this zone: its own and those of its groups.
+    /// Numbers that address this zone: its own and its groups' numbers.
     pub numbers: Vec<u16>,
     /// Ranks of the stations that mute this zone, their own room, during their announcements.
     pub muted_by: Vec<u16>,
@@ -66,7 +66,7 @@ tautline_dsp::named_enum! {
     pub enum ClaimRefused {
         /// Addresses other zones.
         OtherZone = "other-zone",
-        /// The priority is that of a program.
+        /// The priority is a program's priority.
         Background = "background",
         /// The station's clock is not mapped yet.
         Unmapped = "unmapped",

@@ -34,7 +34,7 @@ pub enum PathStep {
     Notify(SilentWay),
 }
 
-/// Direction in which nothing passes.
+/// Direction without packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SilentWay {
     /// To the called end.

@@ -27,7 +27,7 @@ impl CardClock {
         now.next_of(Span::from_nanos(apart))
     }
 
-    /// Position of this card's `frame` among those of `player`, `delay` earlier. Rounded down;
+    /// Position of this card's `frame` among the frames of `player`, `delay` earlier. Rounded down;
     /// exact for whole frames.
     pub fn place_among(&self, player: &Self, frame: i64, delay: Span) -> Place {
         let nanos = |time: LocalTime| i128::from(time.as_nanos());

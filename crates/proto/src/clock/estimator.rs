@@ -276,7 +276,7 @@ impl ClockEstimator {
         let settled = self.odd.iter().flatten().skip(Self::ODD_BETWEEN);
         let minimum = settled.fold(Legs::ENDLESS, |a, b| a.minimum(b.legs));
         let (there, back) = (minimum.there - usual.there, minimum.back - usual.back);
-        // One leg is faster by as much as the other is slower: no queue does that.
+        // One leg gained what the other leg lost: a clock step does that, but no queue.
         let opposite = there * back < 0.0 && there.abs().min(back.abs()) > odd / 2.0;
         let stepped = opposite && (there + back).abs() <= odd;
         let begun = self.odd[0].map_or(kept.answered, |first| first.answered);

@@ -27,7 +27,7 @@ pub(crate) struct Floor {
 impl Floor {
     const ROUND: Span = Span::from_millis(250);
     const MIN: u32 = 8;
-    /// Number of first rounds, in which the line follows early arrivals immediately.
+    /// Number of first rounds. In these, the line follows early arrivals immediately.
     const SOUGHT: u32 = 4;
     /// Assumed rate error of cards, and their wander: 0.03 ppm per √s.
     const BELIEF: Belief = Belief { rate: 300e-6, wander: 0.03e-6 };

@@ -67,8 +67,8 @@ const STOPPED: Span = Span::from_millis(300);
 /// Feedback intervals without feedback that count as an outage. At 20 % random loss the probability
 /// is 0.2 %.
 const SILENT: i64 = 4;
-/// Time without feedback in which only a few packets leave per period, to cause a report. Then the
-/// minimum rate follows.
+/// After this time without feedback, only a few packets leave per period, to cause a report. Then
+/// the minimum rate follows.
 const BLIND: Span = Span::from_secs(1);
 const BLIND_PERIOD: Span = Span::from_millis(240);
 const BLIND_OPEN: Span = Span::from_millis(40);
@@ -161,7 +161,7 @@ pub struct RateControl {
 }
 
 impl RateControl {
-    /// Starts with a low rate, or that of an earlier control.
+    /// Starts with the rate of an earlier control, or with a low rate.
     pub fn new(steps: CodingSteps, from: Option<f64>, now: LocalTime) -> Self {
         let (terms, rate) = steps.within(from.unwrap_or(BEGINS));
         Self {

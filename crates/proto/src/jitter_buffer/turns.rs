@@ -22,7 +22,7 @@ pub(super) struct Slot {
     pub(super) arrival: LocalTime,
     pub(super) read: LocalTime,
     pub(super) whole: bool,
-    /// Times are those of the restoring packet; no trace.
+    /// The times are the times of the restoring packet; no trace.
     pub(super) repaired: bool,
 }
 

@@ -151,7 +151,7 @@ pub enum BlockSetError {
     },
 }
 
-/// Blocks of one iteration. Those of one direction are contiguous, in order.
+/// Blocks of one iteration. The blocks of each direction are contiguous, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSet {
     blocks: Box<[BlockSpec]>,

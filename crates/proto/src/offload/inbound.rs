@@ -44,11 +44,11 @@ pub enum Handled {
         /// Frames as claimed in its header.
         frames: u32,
     },
-    /// Of another epoch.
+    /// A block of another epoch.
     Old,
-    /// No room yet.
+    /// There is no room for the block yet.
     Early,
-    /// Of another stream.
+    /// A block of another stream.
     Foreign,
     /// Invalid.
     Invalid(InvalidBlock),

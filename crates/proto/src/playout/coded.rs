@@ -12,7 +12,7 @@ use crate::time::{Frames, MediaTime, Span};
 use crate::units::{Channels, Rate};
 
 const SAMPLE: usize = size_of::<f32>();
-/// Frames in which at most one packet begins.
+/// At most one packet begins in this many frames.
 const GRAIN: i64 = Codec::MIN_FRAMES.count();
 
 #[derive(Debug, Clone, Copy)]

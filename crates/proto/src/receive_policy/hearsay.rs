@@ -8,7 +8,7 @@ use crate::wire::rtcp::Announcement;
 pub enum Believe {
     /// The first announcement.
     AnyHost,
-    /// Of hosts that send packets.
+    /// Announcements of hosts that send packets.
     Senders,
 }
 

@@ -3,8 +3,9 @@
 use super::sizing::Tally;
 use crate::time::{LocalTime, Span};
 
-/// A lasting loss spans this time, and is not of single packets.
+/// A loss counts as lasting if it spans this window.
 const WINDOW: Span = Span::from_secs(3);
+/// Minimum packets in the window.
 const PACKETS: u64 = 50;
 
 /// Finds the begin of a loss of a given share. Too many packets do not cause an outage, so outages

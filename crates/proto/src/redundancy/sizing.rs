@@ -16,7 +16,7 @@ pub struct Losses {
 impl Losses {
     /// No losses.
     pub const NONE: Self = Self { share: 0.0, burst: 1.0 };
-    /// Assumed losses before the first report: single ones of one in a hundred.
+    /// Assumed losses before the first report: single packets, one in a hundred.
     pub const UNKNOWN: Self = Self { share: 0.01, burst: 1.0 };
 
     /// Maximum of both properties.

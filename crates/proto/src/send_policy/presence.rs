@@ -32,7 +32,7 @@ const INTERVALS: i64 = 5;
 const UNKNOWN_INTERVAL: Span = Span::from_secs(5);
 /// Time within which datagrams are one report.
 const ONE_REPORT: Span = Span::from_millis(10);
-/// Time after a goodbye in which it may have overtaken a report.
+/// For this time after a goodbye, the goodbye may have overtaken a report.
 const OVERTAKEN: Span = Span::from_secs(1);
 /// Gaps between reports that are kept. Their median ignores a single outage.
 const GAPS: usize = 8;

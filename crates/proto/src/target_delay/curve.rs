@@ -18,7 +18,7 @@ pub struct CurvePoint {
 
 /// Transit times of a whole run, and the resulting latency.
 ///
-/// Assumes the worst phase between packets and periods: at most the packets of one period too many.
+/// Assumes the worst phase between packets and periods: at most one period's packets too many.
 #[derive(Debug, Clone)]
 pub struct Advice {
     transits: Histogram,

@@ -1,4 +1,4 @@
-//! Damage ledger: all concealed frames, and those of plugins that missed blocks.
+//! Damage ledger: all concealed frames, and frames of plugins that missed blocks.
 
 use core::ops::Range;
 

@@ -72,7 +72,7 @@ struct ChannelLevels {
     ceiling: f32,
 }
 
-/// Of the last half to full second.
+/// Levels of the last half to full second.
 #[derive(Debug, Clone)]
 pub(super) struct Levels {
     channels: Box<[ChannelLevels]>,

@@ -23,7 +23,7 @@ pub const SUBTYPE: u8 = 0xFE;
 /// Message length.
 pub const MESSAGE_BYTES: usize = 28;
 
-/// Of IEEE 1722-2016.
+/// Version of IEEE 1722-2016.
 const MAAP_VERSION: u16 = 1;
 const DATA_BYTES: u16 = 16;
 
