@@ -20,8 +20,8 @@ impl Known {
         }
     }
 
-    /// Durations of one stage. If one is a limit, all are shown as limits: they have the same
-    /// uncertainty.
+    /// Durations of one stage. If one duration is a limit, all are shown as limits, as they have
+    /// the same uncertainty.
     pub(super) fn row<const COLUMNS: usize>(
         nanos: [Option<i64>; COLUMNS],
         unsure: Option<i64>,
