@@ -1,4 +1,4 @@
-//! Places for connections, so that no party can take those of another.
+//! Places for connections, so that no client can take the places of another client.
 //!
 //! This machine, hosts of trusted peers, and strangers have separate places. If they are full, a
 //! waiting connection is closed: the oldest of the host with the most connections, in the network
