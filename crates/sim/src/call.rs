@@ -31,9 +31,9 @@ const HEADS: usize = 48;
 pub struct Network {
     pub datagrams: [PathModel; 2],
     pub way: Span,
-    /// Times in which nothing passes, in order. Connection data arrives right afterwards.
+    /// Times without any packets, in order. Connection data arrives right afterwards.
     pub down: Vec<(TrueTime, TrueTime)>,
-    /// Times in which only datagrams pass.
+    /// Times with datagrams only: connections pass no data.
     pub starved: Vec<(TrueTime, TrueTime)>,
 }
 

@@ -27,9 +27,9 @@ pub struct WorkerModel {
     pub there: PathModel,
     pub back: PathModel,
     pub cost: Span,
-    /// Times in which it stalls; arriving packets wait.
+    /// Times of the worker's stalls; arriving packets wait.
     pub frozen: Vec<(TrueTime, TrueTime)>,
-    /// Times in which it is dead; arriving packets are lost. It restarts afterwards.
+    /// Times while the worker is dead; arriving packets are lost. The worker restarts afterwards.
     pub dead: Vec<(TrueTime, TrueTime)>,
     /// In frames.
     pub memory: Option<u64>,

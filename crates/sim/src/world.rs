@@ -560,7 +560,7 @@ impl World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     Packet(Frames),
-    /// L24 or float, in which frame values are unique.
+    /// L24 or float: their frame values are unique.
     Sample(SampleFormat),
     Redundancy(Redundancy),
     Latency(Span),

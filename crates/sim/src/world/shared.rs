@@ -76,8 +76,8 @@ struct Shared {
     reported: SharedReceived,
 }
 
-/// Plays `senders` to one link. Format, latency and the first receiver's host are those of
-/// `scenario`.
+/// Plays `senders` to one link. `scenario` has the format, the latency and the first receiver's
+/// host.
 pub fn play_shared(
     scenario: Scenario,
     senders: Vec<SenderModel>,

@@ -198,7 +198,7 @@ impl Oracle {
     }
 
     fn claimed_end(&self, turn: &Expected) -> WallTime {
-        // A turn that another ends, ends at the start of that one.
+        // A pre-empted turn ends when the next turn starts.
         let frees = self.frees(turn.index);
         if turn.to < frees {
             let by = (0..self.claims.len()).find(|it| self.truth(*it).starts == turn.to);
@@ -238,7 +238,7 @@ impl Oracle {
                 }
             }
         }
-        // Shorter than the errors of both ends together: none, or one that another ends at once.
+        // Ignore turns shorter than the errors of both ends: another turn may end them at once.
         let rest =
             received.iter().filter(|received| received.to.since(received.from) > NEAR + NEAR);
         outcome.doubled.extend(rest.map(|received| format!("zone {zone}: {received:?}")));
