@@ -24,7 +24,7 @@ use crate::{Card, Error, Place, Site, Zone};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CardNews {
-    /// State of a zone: when it changes, and each second in which the device plays.
+    /// State of a zone, sent when it changes, and every second while the device plays.
     State(Box<ZoneState>),
     /// A message for the log.
     Note(String),

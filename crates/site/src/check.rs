@@ -72,8 +72,8 @@ impl Site {
 /// In place of an invalid address.
 const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// Names of the file, known before any table is checked: a mistake in a table causes no second one
-/// at its references.
+/// Names in the file, collected before its tables are checked. So a mistake in a table does not
+/// cause a second mistake at each reference to that table.
 struct Names<'a> {
     /// Nodes, with their cards and the cards' channels, unless invalid.
     nodes: BTreeMap<&'a str, BTreeMap<&'a str, Option<Channels>>>,

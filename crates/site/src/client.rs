@@ -18,7 +18,7 @@ use crate::log::unix_nanos;
 use crate::place::is_own;
 use crate::{FileFault, NotHere, Site};
 
-/// Time in which a node answers.
+/// Timeout of a node's answer.
 const LIMIT: Duration = Duration::from_secs(3);
 /// Time to copy a file.
 const COPY_LIMIT: Duration = Duration::from_secs(60);

@@ -258,8 +258,8 @@ impl Site {
         stations.filter(|it| it.mutes.as_deref() == Some(zone)).map(|it| it.rank).collect()
     }
 
-    /// Numbers in claims that address `zone`: its own, and those of its groups, also through other
-    /// groups. Empty for an unknown zone.
+    /// Numbers in claims that address `zone`: its own number, and the numbers of its groups, also
+    /// through other groups. Empty for an unknown zone.
     pub fn numbers_of(&self, zone: &str) -> BTreeSet<u16> {
         let Some(own) = self.zones.get(zone) else { return BTreeSet::new() };
         let mut numbers = BTreeSet::from([own.number]);

@@ -204,7 +204,8 @@ impl BuildingNode {
         self.standing().faults.happened(kind, name, reason, unix_nanos() / NANOS);
     }
 
-    /// Enters a fault of the node with its reason, or ends it. `name` is that of [`FaultState`].
+    /// Sets a fault of the node with its reason, or ends the fault (`None`). `name` is the name in
+    /// [`FaultState`].
     ///
     /// [`FaultState`]: tautline_api::v1::FaultState
     fn set_fault(&self, kind: FaultKind, name: &str, reason: Option<String>) {

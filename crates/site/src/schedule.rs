@@ -110,7 +110,7 @@ impl fmt::Display for ScheduleFault {
     }
 }
 
-/// Days in which the next time of a rule lies: eight years from one leap day to the next over 2100.
+/// Maximum days until the next time of a rule: eight years from one leap day to the next over 2100.
 const HORIZON: i32 = 8 * 366;
 /// Maximum size of a calendar.
 const MAX_CALENDAR: u64 = 4 << 20;

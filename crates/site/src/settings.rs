@@ -196,8 +196,8 @@ impl Zone {
         VolumeLimits { min: self.min_volume, max: self.max_volume }
     }
 
-    /// Limits of the volume of announcements: the value of the file may be outside those of the
-    /// volume. This zone is that of the file.
+    /// Limits of the announcement volume: the zone's limits, widened to include the file's own
+    /// announcement volume. Call this on the zone as in the file.
     pub(crate) fn page_limits(&self) -> VolumeLimits {
         let (min, max, page) = (self.min_volume, self.max_volume, self.page_volume);
         let min = if page.factor() < min.factor() { page } else { min };

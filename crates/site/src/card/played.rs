@@ -41,7 +41,7 @@ const PROGRAM: usize = 0;
 /// Announcements in the state.
 const REMEMBERED: usize = 16;
 
-/// Time after the start of a timed change in which the engine reports its end.
+/// Timeout for the engine's report that a timed change ended, from the start of the change.
 const SWITCHED: Span = Span::from_millis(500);
 
 /// What the engine's thread leaves for the process.
@@ -252,8 +252,8 @@ impl PlayedZone {
         true
     }
 
-    /// Reads the engine's newest state; `fault` is that of the card. Returns whether more changed
-    /// than its figures.
+    /// Reads the engine's newest state; `fault` is the card's fault. Returns whether more of the
+    /// state changed than its figures.
     pub(super) fn look(&mut self, fault: Option<&str>) -> bool {
         let mut before = self.state.clone();
         (self.state.announcements, self.state.announcement) = locked(&self.left, |left| {
@@ -321,7 +321,8 @@ impl Names {
     }
 }
 
-/// Adds an event to the newest announcements. Returns the entry of one that was not rejected.
+/// Adds an event to the newest announcements. Returns its entry unless the announcement was
+/// rejected.
 fn remember<'a>(
     all: &'a mut Vec<AnnouncementState>,
     event: &ZoneEvent,

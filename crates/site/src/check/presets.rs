@@ -45,7 +45,7 @@ impl<'a> Checker<'a> {
         presets
     }
 
-    /// With its volumes: those of the program and of announcements.
+    /// Reads the change of a zone, with its volumes of the program and of announcements.
     fn change(&mut self, entry: &Section<'a>) -> (ZoneChange, [Option<At<Gain>>; 2]) {
         let parse = |text: &str| text.parse::<Gain>().ok();
         let volumes =

@@ -156,7 +156,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Reports zones in which the station may not announce.
+    /// Reports zones that the station may not announce to.
     fn permitted(&mut self, station: &str, zones: &[At<&'a str>], site: &Site) {
         let Some(to) = site.stations.get(station).map(|station| &station.to) else { return };
         let permitted = site.zones_of(to.iter().map(String::as_str));

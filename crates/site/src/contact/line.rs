@@ -57,8 +57,8 @@ impl ContactLine {
         if chip.metadata()?.file_type().is_fifo() {
             return Ok(Self { edges: chip, is_pipe: true, debouncer: Debouncer::new(false) });
         }
-        // A contact without a resistor of its own needs one of the chip. The kernel ignores this
-        // where the chip has none.
+        // A contact without a resistor needs the chip's resistor. The kernel ignores this if the
+        // chip has no resistor.
         let active = match contact.active_low {
             true => LineFlags::ACTIVE_LOW | LineFlags::BIAS_PULL_UP,
             false => LineFlags::BIAS_PULL_DOWN,
@@ -79,7 +79,8 @@ impl ContactLine {
         Ok(Self { edges, is_pipe: false, debouncer })
     }
 
-    /// Reads the edges, of which there are some. Returns the changes: closed (`true`) or open.
+    /// Reads the edges; call this when edges are available. Returns the changes: closed (`true`) or
+    /// open.
     pub(crate) fn read(&mut self, now: LocalTime) -> io::Result<Vec<bool>> {
         let mut bytes = [0; EDGES * size_of::<LineEdgeEvent>()];
         let count = self.edges.read(&mut bytes)?;

@@ -18,7 +18,7 @@ use crate::Error;
 
 /// Maximum characters of a line of standard error.
 const MAX_LINE: usize = 200;
-/// Time in which a program ends that closed its output.
+/// Timeout for the end of a program that closed its output.
 const ENDS: Duration = Duration::from_secs(1);
 
 /// It belongs to the process group of its source's process, which the node kills.

@@ -48,8 +48,8 @@ impl RunningChild {
         Ok((child, ChildLines { lines, errors: Some(errors) }))
     }
 
-    /// Sends a line without waiting for the process. One that ended takes none; one that leaves
-    /// too many unread is killed, and reads the changes at its next start.
+    /// Sends a line without blocking. Drops the line if the process has ended. Kills a process with
+    /// too many unread lines; the process gets the changes when it restarts.
     pub(super) fn tell(&mut self, line: &str) {
         let sent = self.input.as_ref().map(|input| input.try_send(format!("{line}\n")));
         if let Some(Err(std::sync::mpsc::TrySendError::Full(_))) = sent {

@@ -58,8 +58,8 @@ impl BuildingNode {
             stored.map_err(|error| storage(path, &error))?;
             (self.config.notify)(&format!("new building file: epoch {epoch}"));
         }
-        // Also without a difference: a calendar can be new, and where the operator edits it, it is here
-        // before the push.
+        // Also for an unchanged file: a calendar may be new, and on the operator's machine the file
+        // changes before the push.
         self.standing().pushed = Some(new);
         Ok(SitePushed { epoch, missing: Vec::new() })
     }

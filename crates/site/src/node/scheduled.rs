@@ -189,7 +189,8 @@ impl BuildingNode {
     }
 }
 
-/// Whether the schedule plays with this clock. One that was never set is wrong even if `any` will do.
+/// Whether the schedule can use this clock. `any` allows an unsynchronized clock, but not one that
+/// was never set.
 fn is_usable(now: Timestamp, any: bool, is_synchronized: impl FnOnce() -> bool) -> bool {
     now.as_second() >= SET && (any || is_synchronized())
 }

@@ -1,4 +1,5 @@
-//! Signs of life of a node in a file. The next start finds the time in which the node did not run.
+//! Signs of life of a node in a file. At its next start, the node finds the time that it did not
+//! run.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -23,7 +24,7 @@ pub(super) struct Sign {
     ended: bool,
 }
 
-/// Time in which the node did not run, in Unix seconds.
+/// Time that the node did not run, in Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outage {
     from_s: i64,
@@ -65,7 +66,8 @@ impl SignsOfLife {
         (Self::new(read.unwrap_or_default(), now()), why)
     }
 
-    /// Decides, with the time of both clocks. `is_synchronized` is that of the Unix clock.
+    /// Returns the news at this time of both clocks. `is_synchronized`: whether the Unix clock is
+    /// synchronized.
     fn poll(&mut self, now: LocalTime, unix_s: i64, is_synchronized: bool) -> Option<News> {
         let waits = self.before.is_some() && !is_synchronized && now < self.started + Self::CLOCK;
         if waits || now < self.next {

@@ -93,8 +93,8 @@ impl Calendar {
         Ok(Self { events })
     }
 
-    /// Events that begin on this day of their own time zone, with their summaries. `site` is the
-    /// zone of events without one.
+    /// Start times and summaries of the timed events on `date`, in each event's time zone. Events
+    /// without a time zone use `site`.
     pub fn instants(&self, date: Date, site: &TimeZone) -> Vec<(Timestamp, String)> {
         let begins = self.events.iter().filter(|event| event.days.is_none() && event.is_on(date));
         let instant = |event: &Event| {

@@ -43,16 +43,16 @@ pub(crate) enum SkipReason {
 }
 
 impl Player {
-    /// Time before the nominal one in which a process starts.
+    /// A process starts this long before the nominal time.
     const LEAD: Span = Span::from_secs(3);
     /// Maximum delay of a play. More means that the node did not run.
     const GRACE: Span = Span::from_secs(5);
     /// Maximum correction of a clock, within which no time plays twice.
     const NEWEST: Span = Span::from_secs(25 * 3600);
 
-    /// Starts at `now`. `journal` is the one of the last run. The last missed time of a preset is
-    /// played late, because its volumes hold until the next preset; that of an announcement is
-    /// skipped.
+    /// Starts at `now`. `journal` is the last run's journal. The last missed time of a preset is
+    /// played late, because its volumes hold until the next preset; the last missed time of an
+    /// announcement is skipped.
     pub(crate) fn new(schedule: Schedule, journal: Journal, now: Timestamp) -> Self {
         let missed = schedule.rules.iter().filter_map(|rule| {
             let last = Timestamp::from_second(*journal.get(&rule.name)?).ok()?;
@@ -76,7 +76,7 @@ impl Player {
         &self.schedule
     }
 
-    /// Decides. `is_synchronized` says whether the clock of `now` is.
+    /// Returns the due steps. `is_synchronized`: whether the clock of `now` is synchronized.
     pub(crate) fn poll(&mut self, now: Timestamp, is_synchronized: bool) -> Vec<Step> {
         if now < earlier(self.seen, Self::GRACE) {
             // The clock was set back: nearer times can be next. The journal prevents repetition.
@@ -118,7 +118,7 @@ impl Player {
 
     fn plan(&mut self, now: Timestamp) {
         let from = earlier(now, Self::GRACE);
-        // Later entries are those of a clock that was wrong.
+        // Later entries are due to a clock that was wrong.
         let newest = later(now, Self::NEWEST);
         let next = self.schedule.rules.iter().filter_map(|rule| {
             let last = self.journal.get(&rule.name).copied();
