@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Of all threads.
+/// Bytes allocated minus bytes freed by all threads.
 static ALL: AtomicI64 = AtomicI64::new(0);
 
 thread_local! {
@@ -44,7 +44,7 @@ pub fn live_bytes() -> i64 {
     LIVE.get()
 }
 
-/// The same of all threads.
+/// Bytes allocated minus bytes freed by all threads.
 pub fn live_bytes_of_all() -> i64 {
     ALL.load(Ordering::Relaxed)
 }

@@ -15,7 +15,7 @@ pub enum Lack {
 impl Lack {
     /// Classifies an error message: missing program, or missing privilege.
     pub fn reported_by(why: &str) -> Self {
-        // Of the system and of a shell.
+        // Messages of the system and of a shell.
         let absent = ["No such file", "not found"].iter().any(|words| why.contains(words));
         if absent { Self::Package } else { Self::Privilege }
     }

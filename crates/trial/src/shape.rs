@@ -12,7 +12,7 @@ pub fn shape_in_help(help: &str, begin: &str) -> Vec<String> {
     names(&help[at..], |before, _| !before.ends_with([':', '|']))
 }
 
-/// Field names of a JSON object; those of array elements once.
+/// Field names of a JSON object; the names of array elements only once.
 pub fn shape_of_json(json: &str) -> Vec<String> {
     names(json, |_, after| after.starts_with(':'))
 }

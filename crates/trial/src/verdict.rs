@@ -10,7 +10,7 @@ const OTHERS: f64 = 0.25;
 /// Spoils more than moments.
 const MUCH: f64 = 0.05;
 
-/// Share in which a thread waited for a core, because of other tests.
+/// Share of the run that a thread waited for a core, because of other tests.
 const WAITED: f64 = 0.1;
 
 /// A shorter run ended by itself, for example by a crash.

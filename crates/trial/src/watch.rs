@@ -54,14 +54,14 @@ pub(crate) struct Seen {
     pub(crate) cores: usize,
     /// Share of all cores used by other sessions.
     pub(crate) others: f64,
-    /// Share of the run in which a thread of any session waited for a core.
+    /// Share of the run that a thread of any session waited for a core.
     pub(crate) waited: f64,
     /// Whether the watch had the highest priority.
     pub(crate) may: bool,
 }
 
 impl Seen {
-    /// Share in which no core ran; or the average per core, if larger.
+    /// Share of the run without a running core; or the average per core, if larger.
     pub(crate) fn stood_still(&self) -> f64 {
         let all = |windows: &[Window]| -> i64 {
             windows.iter().map(|window| window.lasts().as_nanos()).sum()
@@ -171,8 +171,8 @@ impl CoreWatch {
     }
 }
 
-/// Time in which any thread waited for a core, since the start of the machine. Zero if the kernel
-/// does not tell (`CONFIG_PSI`).
+/// Time that any thread waited for a core, since the start of the machine. Zero if the kernel does
+/// not tell (`CONFIG_PSI`).
 fn waited() -> Span {
     let pressure = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let some = pressure.lines().find_map(|line| line.strip_prefix("some ")?.rsplit_once("total="));
