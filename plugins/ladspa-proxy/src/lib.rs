@@ -1,4 +1,4 @@
-//! A LADSPA library in which other machines' plugins appear as local ones.
+//! A LADSPA library that shows other machines' plugins as local plugins.
 //!
 //! ```text
 //! host ──run──▶ instance ──▶ working ──blocks──▶ worker
