@@ -221,7 +221,7 @@ impl RunningBuilding {
         for RunningNode { name, log, .. } in self.nodes.extract_if(.., |it| !is_running(&it.child))
         {
             screen::notify(&format!(
-                "the node of {name} ended, see {}; {out}/{name} taut node starts it again",
+                "the node of {name} ended, see {}; this starts it again: cd {out}/machines/{name} && {out}/{name} taut node",
                 log.display()
             ));
         }
