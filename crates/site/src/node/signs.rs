@@ -47,7 +47,7 @@ pub(super) struct SignsOfLife {
 impl SignsOfLife {
     /// Interval of signs. Each is a write to a disk, which may be an SD card.
     const EVERY: Span = Span::from_secs(60);
-    /// Maximum time from a requested end to the next start that is no outage: a restart.
+    /// Maximum time from a requested end to the next start in a restart, which causes no fault.
     const RESTART_S: i64 = 60;
     /// Maximum wait for a synchronized clock. A machine without a battery starts with an old time.
     const CLOCK: Span = Span::from_secs(60);
