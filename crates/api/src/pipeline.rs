@@ -21,7 +21,7 @@ fn count<'a>(plugins: impl IntoIterator<Item = &'a Plugin>, kind: u32) -> usize 
     plugins.into_iter().map(|plugin| ports(plugin, kind).count()).sum()
 }
 
-/// Number of passing controls: for later plugins, and from earlier ones.
+/// Number of passing controls: for later plugins, and from earlier plugins.
 pub fn passing(stages: &[Plugin], place: usize) -> (usize, usize) {
     (count(&stages[place + 1..], SET), count(&stages[..place], TOLD))
 }

@@ -35,8 +35,8 @@ const MAX_RTCP: u64 = 1 << 31;
 
 /// Encrypts with one master key and decrypts with another.
 ///
-/// Two values can share keys, one each for RTP and RTCP (RFC 5761 §4). Of one SSRC, only one value
-/// may encrypt RTP, and only one RTCP.
+/// Two values can share keys, one each for RTP and RTCP (RFC 5761 §4). For each SSRC, only one of
+/// the values may encrypt RTP, and only one may encrypt RTCP.
 pub struct SrtpSeal {
     sending: Keys,
     receiving: Keys,
@@ -100,7 +100,7 @@ impl SrtpSeal {
         }
     }
 
-    /// Greater than all earlier ones, whatever the sequence number.
+    /// Greater than all earlier indexes, whatever the sequence number.
     fn next_index(&mut self, ssrc: u32, sequence: u16) -> Option<u64> {
         // Finds the source's own slot or the first free one.
         let place = self.sent.iter_mut().find(|place| place.is_none_or(|(of, _)| of == ssrc))?;

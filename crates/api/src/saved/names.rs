@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tautline_proto::text::is_printable;
 
-/// First unique ID to assign. Lower ones were assigned by hand.
+/// First unique ID to assign. Lower IDs were assigned by hand.
 const FIRST: u32 = 0x0010_0000;
 /// End of the unique IDs (ladspa.h, `UniqueID`).
 const END: u32 = 0x0100_0000;

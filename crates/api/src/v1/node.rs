@@ -96,7 +96,7 @@ pub enum FaultKind {
 }
 
 impl FaultState {
-    /// The zone that fails, if one does.
+    /// Zone that fails, if any.
     pub fn zone(&self) -> Option<&str> {
         matches!(self.kind, FaultKind::Card | FaultKind::Silent).then_some(self.name.as_str())
     }
