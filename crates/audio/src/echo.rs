@@ -17,7 +17,7 @@ use crate::toolbox::tapped::{DeviceTap, TappedDevice};
 pub use canceller::{Canceller, NoCanceller};
 
 const AHEAD: Span = Span::from_millis(1);
-/// Maximum period in frames. Longer ones are split, so that a server may halve them.
+/// Maximum period in frames. Longer periods are split, so that a server may halve them.
 const LONGEST: i64 = 256;
 
 pub struct WithoutEcho {

@@ -275,7 +275,7 @@ fn not_played_to(name: &str) -> DeviceError {
     }
 }
 
-/// A tone below half of `rate`; higher ones would alias.
+/// A tone below half of `rate`; higher tones would alias.
 fn tone(name: &str, frequency: Frequency, rate: Rate) -> Result<SampleSource, DeviceError> {
     let half = rate.hertz() / 2;
     if u64::from(frequency.as_millihertz()) < u64::from(half) * 1000 {

@@ -10,7 +10,7 @@ use tautline_proto::units::Ppm;
 use super::pcm::Reading;
 use super::spec::Wakeup;
 
-/// Maximum age of a timestamp. Older ones belong to another clock.
+/// Maximum age of a timestamp. Older timestamps belong to another clock.
 const FAR: Span = Span::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

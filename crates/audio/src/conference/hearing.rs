@@ -41,7 +41,7 @@ impl SharedCapture {
         let channels = self.state.settings.capture.channels;
         if let Some(others) = &mut self.others {
             let (count, seated) = (self.count, &self.seated);
-            // A part never receives itself; all parts receive one that only plays.
+            // A part never receives itself. All parts receive a part that only plays.
             let is_received = |part: usize| count > usize::from(seated.get(part) == Some(&true));
             let news = others.read(channels.frames_in(samples).as_len(), times, is_received);
             self.state.realigned.fetch_add(u64::from(news.realigned), Ordering::Relaxed);

@@ -24,7 +24,7 @@ impl PortLatency {
         Self::of_card(card).follow(connected, card, card)
     }
 
-    /// Cycles to the converter, rounded up, plus the one being filled.
+    /// Cycles to the converter, rounded up, plus the cycle being filled.
     pub(crate) fn periods(self, cycle: Frames) -> u32 {
         let (counted, cycle) = (self.counted.count().max(0), cycle.count().max(1));
         u32::try_from((counted + cycle - 1) / cycle + 1).unwrap_or(u32::MAX)

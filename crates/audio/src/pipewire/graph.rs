@@ -28,7 +28,8 @@ impl Graph {
         })
     }
 
-    /// Settings without `clock.`; `None` if one is missing. A `force-` of 0 has no effect.
+    /// Settings without `clock.`; `None` if a required setting is missing. A `force-` of 0 has no
+    /// effect.
     pub(super) fn described<'a>(setting: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
         let number = |name: &str| setting(name)?.parse::<u32>().ok().filter(|number| *number > 0);
         let frames = |name: &str| number(name).map(|frames| Frames::new(i64::from(frames)));

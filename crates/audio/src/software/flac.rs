@@ -149,7 +149,7 @@ impl FlacReader {
         true
     }
 
-    /// Decodes a packet, whose position reveals damaged ones that the container skipped. Returns
+    /// Decodes a packet. Its position reveals damaged packets that the container skipped. Returns
     /// `false` at the end.
     fn decode(&mut self) -> bool {
         // Missing frames are reported as cut.
