@@ -172,7 +172,7 @@ impl Callers {
         self.callers.iter().map(|caller| caller.watched.view(&caller.host, caller.standing()))
     }
 
-    /// Reports of all calls, and the first failure. Failed calls have none.
+    /// Reports of all calls, and the first failure. Failed calls have no report.
     pub fn finish(self) -> Result<Ended, Error> {
         let Self { callers, mut common, failed } = self;
         common.shared.as_mut().map_or(Ok(()), OnDemand::close)?;

@@ -11,7 +11,7 @@ use hound::{Error, SampleFormat, WavReader, WavSpec, WavWriter};
 const FULL_SCALE: f32 = 8_388_608.0;
 
 /// Adds two files of equal start and format into a new one, and removes them. The rest of the
-/// longer one is copied. The samples are floats, because a sum may exceed full scale. Returns the
+/// longer file is copied. The samples are floats, because a sum may exceed full scale. Returns the
 /// path of the new file.
 pub(super) fn mix(sides: [&Path; 2], into: &Path) -> Result<PathBuf, Error> {
     let [sent, received] = sides;
@@ -54,7 +54,7 @@ fn create(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Next free name after `skipped` free ones.
+/// Next free name after `skipped` free names.
 pub(super) fn free_path(path: &Path, skipped: usize) -> PathBuf {
     let names = (1..).map(|number| numbered(path, number));
     let mut free = names.filter(|path| path.symlink_metadata().is_err());
