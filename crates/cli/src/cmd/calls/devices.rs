@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::flags::EndFlags;
 use crate::sound_files::{refuse_to_destroy, refuse_to_loop, refuse_to_overwrite};
 
-/// Offered rates: 48 kHz, higher ones for peers without it, then lower ones.
+/// Offered rates: 48 kHz, higher rates for peers without 48 kHz, then lower rates.
 const RATES: [u32; 12] = [
     48_000, 96_000, 192_000, 88_200, 176_400, 44_100, 32_000, 24_000, 22_050, 16_000, 11_025, 8_000,
 ];

@@ -14,7 +14,7 @@ use tautline_report::snapshot::{SCHEMA, Snapshot, StreamSnapshot};
 
 /// Maximum line length: over a thousand streams.
 const LONGEST: usize = 8 << 20;
-/// Timeout of a program. A silent one is stopped, or is not taut.
+/// Timeout of a program. A silent program is stopped, or is not taut.
 const TIMEOUT: Span = Span::from_secs(1);
 
 #[derive(Default)]

@@ -1,4 +1,5 @@
-//! Network of the demo: a namespace per machine, and one with the switch that connects them.
+//! Network of the demo: a namespace per machine, and a namespace with the switch that connects
+//! them.
 
 use std::process::Command;
 
