@@ -72,7 +72,7 @@ pub fn encoders(
     Ok(all)
 }
 
-/// Creates a decoder; `None` if there is none. Allocates.
+/// Creates a decoder; `None` if the codec has no decoder. Allocates.
 pub fn decoder(codec: Codec, (rate, channels): (Rate, Channels)) -> Option<Box<dyn Decode>> {
     factory(&codec).decoder(rate, channels)
 }

@@ -31,7 +31,7 @@ const STEP: usize = 120;
 /// Loss percentage until a report arrives. It enables in-band FEC.
 const EXPECTED_LOSS: c_int = 10;
 
-/// Encoder complexity (maximum 10). A higher one is inaudible.
+/// Encoder complexity (maximum 10). A higher complexity makes no audible difference.
 const VOICE_COMPLEXITY: c_int = 5;
 
 const DEEP_COMPLEXITY: c_int = 5;
