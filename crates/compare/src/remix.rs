@@ -1,4 +1,4 @@
-//! Detects mixed channels: weighted sums of the sent ones.
+//! Detects mixed channels: weighted sums of the sent channels.
 
 use core::ops::Range;
 
@@ -15,7 +15,7 @@ const WINDOWS: usize = 8;
 /// Maximum residual: −30 dB, absolute and relative.
 const LEFT_OVER: f64 = 1e-3;
 const BETTER: f64 = 0.1;
-/// Minimum coefficient: −80 dB. Smaller ones count as 0.
+/// Minimum coefficient: −80 dB. Smaller coefficients count as 0.
 const NONE: f64 = 1e-4;
 /// For identical or silent channels.
 const RIDGE: f64 = 1e-10;

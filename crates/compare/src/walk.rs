@@ -36,7 +36,7 @@ struct Seed {
 
 struct SearchBackoff {
     near: Backoff,
-    /// Next whole search, and the distance to the one after.
+    /// Next whole search, and the distance to the search after it.
     wide: usize,
     further: usize,
 }
