@@ -12,9 +12,9 @@ use crate::{Finding, Machine, observation};
 /// What the building file expects of this machine.
 #[derive(Debug, Clone)]
 pub struct NodeRequirements {
-    /// Name and address of its node, or why it has none.
+    /// Name and address of the machine's node, or why the machine has no node.
     pub place: Result<(String, IpAddr), String>,
-    /// Groups that its zones receive, the one of announcements first.
+    /// Multicast groups that its zones receive, the group of announcements first.
     pub groups: Vec<SocketAddr>,
     /// Maximum time to observe the network.
     pub observes: Span,

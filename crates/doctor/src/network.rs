@@ -117,7 +117,7 @@ pub(crate) fn queue(interface: &Interface, all: &[QueueDiscipline], lacking: &[&
         let finding = Finding::new(Unknown, what, "some queues delay packets");
         return finding.details(format!("tc qdisc show dev {name}"));
     };
-    // With several queues, the one below the root matters.
+    // With several queues, the queue below the root matters.
     let kind = if root == "mq" { of_it(QdiscPlace::Below).next().unwrap_or(root) } else { root };
     let what = format!("{name} has {kind}");
     let to_fair = format!("sudo tc qdisc replace dev {name} root {}", fairest(lacking));
