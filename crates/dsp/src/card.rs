@@ -106,8 +106,8 @@ pub fn decode(format: CardFormat, bytes: &[u8], out: &mut [f32]) {
 
 /// The inverse of [`decode`].
 ///
-/// 16-bit and 24-bit integers round half away from zero, 32-bit ones towards zero. Clamps to full
-/// scale; NaN becomes 0. Converts as many samples as both slices hold.
+/// 16-bit and 24-bit integers round half away from zero, 32-bit integers towards zero. Clamps to
+/// full scale; NaN becomes 0. Converts as many samples as both slices hold.
 pub fn encode(format: CardFormat, samples: &[f32], out: &mut [u8]) {
     match format {
         CardFormat::S32 => {

@@ -15,7 +15,8 @@ use crate::signal::Frequency;
 pub const MAX_BANDS: usize = 10;
 /// Maximum boost and cut of a band in dB.
 pub const MAX_BAND_DB: f64 = 24.0;
-/// Minimum frequency of a band in hertz: inaudible. Coefficients of far lower ones are inexact.
+/// Minimum frequency of a band in hertz: inaudible. Coefficients for far lower frequencies are
+/// inexact.
 pub const MIN_BAND_HZ: u32 = 10;
 /// Minimum and maximum Q of a band.
 pub const BAND_Q: [f64; 2] = [0.1, 30.0];

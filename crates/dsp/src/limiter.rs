@@ -4,7 +4,7 @@ use crate::gain::Gain;
 
 /// Time constant of the release in seconds.
 const RELEASE: f64 = 0.1;
-/// A smaller reduction is none: −120 dB.
+/// Minimum reduction: −120 dB. A smaller reduction counts as 0.
 const INAUDIBLE: f64 = 1e-6;
 
 /// Protection limiter: no sample ever exceeds the ceiling, at the price of distortion above it. It

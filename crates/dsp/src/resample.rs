@@ -1,7 +1,7 @@
 //! Asynchronous resampling: plays sound of one clock on a card of another.
 //!
 //! Each output frame has an exact *place* among the input frames: a whole number and a fraction of
-//! 2^-32. The next one is one [`Step`] further.
+//! 2^-32. The next place is one [`Step`] further.
 //!
 //! ```text
 //! place = frames pushed − ahead + fraction / 2^32

@@ -89,7 +89,7 @@ fn load(coded: &[u8; 3 * LANES]) -> [i32; LANES] {
     })
 }
 
-/// Overlapping writes: half the instructions of three single ones.
+/// Overlapping writes: half the instructions of three single writes.
 #[inline(always)]
 fn store(steps: [i32; LANES], out: &mut [u8; 3 * LANES]) {
     for lane in 0..LANES - 1 {

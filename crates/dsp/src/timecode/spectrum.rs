@@ -6,7 +6,7 @@ use rustfft::{Fft, FftDirection, algorithm::Radix4};
 pub(super) const SIZE: usize = 2048;
 /// Bins used. Marks have hardly any sound above a quarter of the rate.
 const BINS: usize = SIZE / 2 * 5 / 8;
-/// Frames of a fade. Sharper ones spread low tones to high frequencies.
+/// Frames of a fade. Sharper fades spread low tones to high frequencies.
 pub(super) const FADE_IN: usize = 896;
 pub(super) const FADE_OUT: usize = 96;
 /// Bins averaged on either side.
