@@ -218,7 +218,7 @@ pub enum SendChange {
     Ptime(Span),
     /// Sample coding.
     Format(Coding),
-    /// Codings for adaptation to the network path; `None` keeps the current ones.
+    /// Codings for adaptation to the network path; `None` keeps the current codings.
     Adapt(Option<CodingLimits>),
     /// Gain before packetizing.
     Volume(Gain),
@@ -240,7 +240,7 @@ pub enum RecvChange {
     Volume(Option<usize>, Gain),
     /// Mute state of a stream, or of the mix.
     Mute(Option<usize>, bool),
-    /// Replaces a stream; `None` selects the only one.
+    /// Replaces a stream; `None` selects the only stream.
     From(Option<usize>, Box<StreamPlan>),
     /// Ends an announcement in this zone.
     EndAnnouncement(AnnouncementId),

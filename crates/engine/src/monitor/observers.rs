@@ -248,7 +248,7 @@ impl SnapshotReader {
         self.is_there() && self.write(now)
     }
 
-    /// Sends a line unless one is unsent; returns whether the observer is connected.
+    /// Sends a line unless an earlier line is unsent; returns whether the observer is connected.
     fn notify(&mut self, line: &[u8], now: LocalTime) -> bool {
         if self.rest.is_empty() {
             self.took = now;

@@ -3,7 +3,7 @@
 use tautline_proto::faults::{Fault, Faults};
 use tautline_report::Xrun;
 
-/// Maximum xruns kept: 100 s at ten per second. Later ones are only counted.
+/// Maximum xruns kept: 100 s at ten per second. Later xruns are only counted.
 const MAX: usize = 1000;
 
 #[derive(Debug, Default)]

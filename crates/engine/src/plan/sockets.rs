@@ -176,7 +176,7 @@ impl LinkOptions {
     }
 
     /// Outgoing interface indexes, one per network; `None` if a network has several or unknown
-    /// ones.
+    /// interfaces.
     pub fn interfaces(&self) -> Option<Vec<u32>> {
         match self {
             Self::Udp(options) => interfaces(options),

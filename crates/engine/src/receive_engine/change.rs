@@ -109,7 +109,8 @@ impl MixChanges {
         match change {
             RecvChange::Latency(which, latency) => {
                 let chosen = chosen(which, streams)?;
-                // All streams change or none: if any rejects, the first one does.
+                // All streams change or none. If any stream rejects the change, the first stream
+                // does.
                 let latencies = chosen.iter_mut().map(|stream| stream.set_latency(latency));
                 let latencies = latencies.collect::<Result<_, _>>()?;
                 if which.is_none() {

@@ -52,7 +52,7 @@ impl StoredDatagrams {
 struct UnreadLink {
     link: Box<dyn Link>,
     kept: Vec<StoredDatagram>,
-    /// Next datagram to deliver. Delivered ones stay, because a device's thread must not free
+    /// Next datagram to deliver. Delivered datagrams stay, because a device's thread must not free
     /// memory.
     next: usize,
     /// Arrival of the last kept datagram. The new socket's datagrams up to then are copies, as both

@@ -116,8 +116,8 @@ impl ReceivedStreams {
             if let Some(rule) = latency {
                 shared.set_latency(rule);
             }
-            // Pop ended streams first but handle new ones first: a stream must be known before its
-            // removal.
+            // Pop ended streams first but handle new streams first: a stream must be known before
+            // its removal.
             let gone: Vec<_> = std::iter::from_fn(|| shared.gone.pop().ok()).collect();
             shared.follow(streams, watch);
             for mut input in gone {

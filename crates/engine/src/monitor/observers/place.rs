@@ -12,8 +12,8 @@ pub use tautline_io::local::{is_private, places};
 
 use super::Unobservable;
 
-/// Sockets that this user may observe: own ones, or for root everyone's, unless `XDG_RUNTIME_DIR`
-/// is set. Removes sockets without a listener.
+/// Sockets that this user may observe: the user's own sockets, or for root all users' sockets,
+/// unless `XDG_RUNTIME_DIR` is set. Removes sockets without a listener.
 pub fn sockets() -> Vec<PathBuf> {
     let user = effective_user();
     let own = places();
@@ -98,7 +98,7 @@ fn remove_deserted(folder: &Path, suffix: &str, is_old: impl Fn(&Metadata) -> bo
         let is_left = |found: Metadata| found.file_type().is_socket() && is_old(&found);
         // A process in a container has no entry here.
         let is_seen = |process| Path::new(&format!("/proc/{process}")).exists();
-        // Connecting disturbs a process, so only unknown ones are checked.
+        // Connecting disturbs a process, so only unknown processes are checked.
         if process_before(&path, suffix).is_some_and(|process: u32| !is_seen(process))
             && fs::symlink_metadata(&path).is_ok_and(is_left)
             && is_deserted(&path)

@@ -266,8 +266,8 @@ impl Offloaded {
         self.release(due, until);
     }
 
-    /// Drops played runs. Missing ones stay for a while, so the ledger can tell late from lost.
-    /// With too many in flight, places the oldest answer early.
+    /// Drops played runs. Missing runs stay for a while, so that the ledger can tell late from
+    /// lost. With too many runs in flight, places the oldest answer early.
     fn release(&mut self, due: u64, until: LocalTime) {
         let remembered = u64::from(self.config.rate.hertz() / REMEMBERED_PART);
         let maximum = self.config.hold() - 1;

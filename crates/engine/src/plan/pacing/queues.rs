@@ -57,7 +57,8 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
     let mut queues: Vec<LaunchQueue> = of_it
         .filter_map(|queue| match (queue.kind.as_str(), queue.etf) {
             ("fq", _) => Some(LaunchQueue::of(PacingMode::Fq)),
-            // An etf with deadlines has no launch times, and one with another clock misreads ours.
+            // An etf queue with deadlines has no launch times; an etf queue with another clock
+            // misreads our launch times.
             ("etf", Some(etf)) if etf.by_tai && !etf.deadlines => {
                 Some(match etf.offload {
                     true => {

@@ -1,5 +1,5 @@
-//! Replaces a stream: receives both until the new one has sound, then cross-fades. Streams are
-//! moved by value, so that the device's thread frees nothing.
+//! Replaces a stream: receives both streams until the new stream has sound, then cross-fades.
+//! Streams are moved by value, so that the device's thread frees nothing.
 
 use rtrb::{Consumer, Producer};
 use tautline_dsp::gain::{Gain, Volume};

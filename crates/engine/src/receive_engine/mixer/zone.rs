@@ -85,7 +85,7 @@ impl ZoneMix {
         }
     }
 
-    /// Announcements that another one displaced are received, but not resampled.
+    /// Announcements that another announcement displaced are received, but not resampled.
     #[cold]
     #[inline(never)]
     pub(super) fn set_silent(&self, input: &mut MixerInput, first: LocalTime) {
