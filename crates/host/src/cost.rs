@@ -16,7 +16,7 @@ const MAX_EACH: Span = Span::from_millis(30);
 /// Frames of the longest run measured. Short runs alone determine no line.
 pub const MEASURED_FRAMES: usize = 1024;
 const LENGTHS: u32 = 5;
-/// Percentile of the counted run. The host mostly delayed slower ones.
+/// Percentile of the counted run. The host mostly delayed slower runs.
 const PERCENT: usize = 90;
 const LEVEL: f32 = 0.1;
 

@@ -208,7 +208,7 @@ pub(crate) fn kill_with_parent() -> io::Result<()> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// exec closes all but the standard ones and `kept`.
+/// exec closes all descriptors but the standard descriptors and `kept`.
 fn keep_only(kept: &[RawFd]) -> io::Result<()> {
     // SAFETY: the call takes no pointers. Kernels before 5.11 lack it and Landlock: plugins can
     // open files themselves there.

@@ -147,7 +147,7 @@ impl ChainFile {
     }
 }
 
-/// Error for chains that each lack a member: one that no chain defines, or a cycle.
+/// Error for chains that each lack a member: the member is not defined, or the chains form a cycle.
 fn unresolved(lacks: &[(String, String)]) -> ChainFileError {
     let next = |chain: &str| lacks.iter().position(|(lacking, _)| lacking == chain);
     let (mut seen, mut at) = (vec![false; lacks.len()], 0);

@@ -1,5 +1,5 @@
 //! Encryption state that rejects datagrams accepted by the stream's dead processes. Otherwise an
-//! attacker could crash a plugin and replay recorded ones.
+//! attacker could crash a plugin and replay recorded datagrams.
 
 use tautline_api::seal::{ROOM, Sealed, StreamKeys};
 use tautline_io::socket::seal::Seal;
