@@ -49,7 +49,7 @@ pub fn is_of_our_user(stream: &UnixStream) -> io::Result<bool> {
     peer_user(stream).map(|user| user == effective_user() || user == 0)
 }
 
-/// Socket directories, the one for new sockets first: `$XDG_RUNTIME_DIR/tautline` alone if
+/// Socket directories, the directory for new sockets first: `$XDG_RUNTIME_DIR/tautline` alone if
 /// non-standard; otherwise `/run/user/UID/tautline`, if its parent exists, and `/tmp/tautline-UID`.
 pub fn places() -> Vec<PathBuf> {
     let user = effective_user();

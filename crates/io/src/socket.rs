@@ -102,7 +102,7 @@ link_counters! {
     /// Those without a
     /// [`LinkEvent::DroppedByQueue`](crate::link::event_queue::LinkEvent::DroppedByQueue).
     unnamed,
-    /// Packets replaced by newer ones on a slow connection.
+    /// Packets replaced by newer packets on a slow connection.
     overdue,
     /// Departures dropped because the caller's ring was full.
     departures_lost,

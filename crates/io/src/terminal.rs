@@ -42,7 +42,8 @@ fn set(attributes: &libc::termios) -> io::Result<()> {
     checked(unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, attributes) }).map(drop)
 }
 
-/// Whether this process group is in the foreground. Background ones must not draw over a shell.
+/// Whether this process group is in the foreground. Background process groups must not draw over a
+/// shell.
 pub fn is_in_front(terminal: impl AsFd) -> bool {
     let terminal = terminal.as_fd().as_raw_fd();
     // SAFETY: the call takes no pointers, and the descriptor is open while borrowed.

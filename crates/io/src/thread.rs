@@ -256,7 +256,7 @@ pub fn spawn<T: Send + 'static>(
 /// run there.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: both sets are valid and writable; sigfillset fills the one to block.
+    // SAFETY: both sets are valid and writable; sigfillset fills the set to block.
     unsafe {
         let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
         libc::sigfillset(all.as_mut_ptr());

@@ -148,8 +148,8 @@ fn keeping(
             uncertainty: uncertainty + kept.uncertainty,
         });
     }
-    // Without a hardware clock the daemon sets the system clock; otherwise one that the system
-    // clock does not follow.
+    // Without a hardware clock the daemon sets the system clock; otherwise the daemon sets a
+    // hardware clock that the system clock does not follow.
     Some(if own && kernel.maximum <= FINE {
         Keeping { source: ClockSource::Ptp, uncertainty }
     } else {

@@ -24,7 +24,7 @@ const RX_USECS: usize = 1;
 const RX_PACKETS: usize = 2;
 const ADAPTIVE_RX: usize = 10;
 
-/// An interface's moderation; an error if its driver reports none, as virtual ones do.
+/// An interface's moderation; an error if its driver reports none. Virtual drivers report none.
 pub fn moderation(interface: &str) -> io::Result<Moderation> {
     let mut words = [0_u32; WORDS];
     words[0] = GET_COALESCE;

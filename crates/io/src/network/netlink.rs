@@ -42,7 +42,7 @@ pub(crate) fn request(
     }
 }
 
-/// Passes each message's kind and body to `take`; `true` after the last. Skips malformed ones.
+/// Passes each message's kind and body to `take`; `true` after the last. Skips malformed messages.
 pub(crate) fn each(mut answer: &[u8], mut take: impl FnMut(u16, &[u8])) -> io::Result<bool> {
     while let Some(length) = number(answer, 0).map(|length| length as usize) {
         let Some(message) = answer.get(..length).filter(|message| message.len() >= HEADER) else {

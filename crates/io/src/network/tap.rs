@@ -22,7 +22,7 @@ pub const SNAP: u32 = 128;
 /// Maximum delay of an incomplete block.
 pub const RETIRES: Span = Span::from_millis(50);
 
-/// A sent or received frame, or several merged ones (GSO, GRO).
+/// A sent or received frame, or several merged frames (GSO, GRO).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TappedFrame<'a> {
     /// Interface index.
@@ -117,7 +117,7 @@ impl FrameTap {
 /// `BPF_RET | BPF_K` (linux/filter.h).
 const RETURN_CONSTANT: u16 = 0x06;
 
-/// Whether the kernel reports UDP segment lengths: since 6.2. Older ones then hide such frames.
+/// Whether the kernel reports UDP segment lengths: since 6.2. Older kernels hide such frames.
 fn tells_segments() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::os::fd::RawFd;
 
-/// Maximum sockets closed in a fork. It keeps any further ones.
+/// Maximum sockets closed in a fork. The fork keeps any further sockets open.
 const MAX: usize = 1024;
 const NONE: RawFd = -1;
 

@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Encrypts sent datagrams and decrypts received ones of all senders. Real-time: no allocation,
-/// lock or blocking call.
+/// Encrypts sent datagrams, and decrypts the received datagrams of all senders. Real-time: no
+/// allocation, lock or blocking call.
 ///
 /// A packet is encrypted once, with its hand-over time. Networks and retransmissions repeat its
 /// bytes, so duplicates must not be rejected (only offload's seal does).

@@ -21,8 +21,8 @@ const STEP_MEMORY: Span = Span::from_secs(1);
 const ROUNDING: i64 = 2;
 /// Maximum lead of a timestamp. Those further ahead do not fit the mapping.
 const FUTURE: Span = Span::from_millis(1);
-/// Maximum age of a timestamp. Older ones are not arrivals: some kernels give looped-back multicast
-/// its launch time.
+/// Maximum age of a timestamp. Older timestamps are not arrivals: some kernels give looped-back
+/// multicast its launch time.
 const PAST: Span = Span::from_secs(10);
 
 pub(crate) fn enable(socket: &Socket) -> io::Result<()> {

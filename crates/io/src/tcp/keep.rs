@@ -27,7 +27,7 @@ use crate::thread::{Scheduler, spawn};
 use crate::udp::pair::{MakeSeal, OpenedStream};
 use try_lock::TryLock;
 
-/// Timeout of the first attempt, while a user waits. Later ones have [`ANSWER`].
+/// Timeout of the first attempt, while a user waits. Later attempts have [`ANSWER`].
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(1);
 const AGAIN: Span = Span::from_millis(250);

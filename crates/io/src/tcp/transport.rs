@@ -83,7 +83,7 @@ impl MuxedTransport {
     }
 }
 
-/// Unaccepted packets wait here; old ones are dropped, so the delay never grows.
+/// Unaccepted packets wait here; old packets are dropped, so the delay never grows.
 struct TcpSender {
     batch: Batch,
     waiting: WaitingFrames,

@@ -50,7 +50,8 @@ pub struct UdpOptions {
     pub destinations: Vec<SocketAddr>,
     /// Maximum destinations if they change while sending.
     pub max_destinations: usize,
-    /// Interface name or address: the only one for unicast, or where multicast joins and sends.
+    /// Interface name or address: the only interface for unicast, or the interface that joins and
+    /// sends multicast.
     pub interface: Option<String>,
     /// Further interfaces to join a group and send its reports. With any, unicast receives on all.
     pub also_received_at: Vec<String>,
@@ -87,7 +88,8 @@ pub struct UdpOptions {
     pub succeeds: bool,
 }
 
-/// Lets a successor bind this socket's address. New packets go there, older ones stay.
+/// Lets a successor bind this socket's address. New packets go to the successor's socket, older
+/// packets stay here.
 pub fn yield_address(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &[1 as libc::c_int])
 }

@@ -66,7 +66,7 @@ pub(super) struct Rhythm {
 }
 
 impl Rhythm {
-    /// Maximum predicted interval. Prediction gains nothing for longer ones.
+    /// Maximum predicted interval. Prediction gains nothing for longer intervals.
     const LONGEST: Span = Span::from_millis(20);
 
     pub(super) const fn new() -> Self {
