@@ -1,5 +1,5 @@
 //! Packet intervals: from a sender's packet log, at a socket, or in a capture. Compares packets
-//! with their media clock's grid, and counts missing ones.
+//! with their media clock's grid, and counts missing packets.
 
 mod alongside;
 mod bare;

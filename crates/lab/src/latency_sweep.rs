@@ -1,7 +1,7 @@
 //! Measured against configured latency, from high to low.
 //!
-//! The ten tests of table 2.1 of a 2020 thesis on a networked audio pipeline, and lower ones. The
-//! link offset left by blocks and devices is reported as the network's.
+//! The ten tests of table 2.1 of a 2020 thesis on a networked audio pipeline, and tests with lower
+//! latencies. The link offset left by blocks and devices is reported as the network's.
 
 mod modes;
 

@@ -28,7 +28,7 @@ pub struct LabReport {
     pub schema: u32,
     pub experiment: Cow<'static, str>,
     pub question: Cow<'static, str>,
-    /// Result of a search, or why it has none.
+    /// Result of a search, or why the search has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
     pub command: String,

@@ -1,7 +1,7 @@
 //! Machine and process activity from proc(5).
 //!
 //! [`Sampler`] reads on an ordinary thread during a measurement. Values have their reading times;
-//! unavailable ones are left out.
+//! unavailable values are left out.
 
 mod counters;
 mod rates;

@@ -53,7 +53,7 @@ enum SearchPhase {
     Ended(Option<Span>),
 }
 
-/// Maximum failed holds. The last one is the result, with its misses.
+/// Maximum failed holds. The last hold is the result, with its misses.
 const HOLDS: u32 = 6;
 const VOIDS: u32 = 2;
 

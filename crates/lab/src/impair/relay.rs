@@ -21,7 +21,7 @@ use super::{DatagramCounters, Impairer, Leg, Released, UdpPort};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayOptions {
-    /// RTCP uses the next port; port 0 chooses two free ones.
+    /// RTCP uses the next port; port 0 chooses two free ports.
     pub listen: UdpOptions,
     pub onward: UdpOptions,
     pub to: SocketAddr,

@@ -120,7 +120,7 @@ pub(super) struct Numbered {
     pub(super) timestamp: Option<i64>,
 }
 
-/// Maximum jump of a number. A larger one is a restarted sender (RFC 3550 A.1).
+/// Maximum jump of a sequence number. A larger jump is a restarted sender (RFC 3550 A.1).
 const MAX_DROPOUT: i64 = 3000;
 /// Maximum pause of an AVTP sender. After a longer one, it was restarted: timestamps wrap after 4.3
 /// s, numbers after 256 packets.
@@ -153,7 +153,7 @@ impl Flows {
         self.uncertainty = Some(self.uncertainty.unwrap_or(Span::ZERO).max(uncertainty));
     }
 
-    /// At least half of a stream's packets follow the one before. RTP timestamps have `rate`.
+    /// At least half of a stream's packets follow the previous packet. RTP timestamps have `rate`.
     pub(super) fn streams(self, rate: Rate) -> SortedFlows {
         let Self { known, seen, uncertainty } = self;
         let mut by_flow = vec![Vec::new(); known.len()];

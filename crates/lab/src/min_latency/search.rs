@@ -34,7 +34,7 @@ pub enum TryVerdict {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LatencySearch {
-    /// All lower ones fail.
+    /// All lower latencies fail.
     from: u32,
     good: Option<u32>,
     jump: u32,

@@ -32,7 +32,7 @@ pub(super) struct BranchDelays {
     pub(super) without: u64,
 }
 
-/// Minimum window of the first search. Long windows identify one delay, but too long ones dilute
+/// Minimum window of the first search. Long windows identify one delay, but too long windows dilute
 /// it.
 const COARSE: Span = Span::from_millis(500);
 /// Window of the second search. It is short, so that a few seconds give enough values for a p99.

@@ -135,7 +135,7 @@ fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
     named
 }
 
-/// The most varying line: a buffer hides variation from later ones.
+/// The line with the most variation: a buffer hides variation from later lines.
 fn liveliest(row: &ReportRow) -> Option<&Points> {
     let enough = row.points.iter().filter(|points| points.values.len() >= MIN);
     enough.max_by_key(|points| {

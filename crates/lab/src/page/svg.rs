@@ -1,4 +1,4 @@
-//! Charts as SVG: with the page's colours, or with light ones in a separate file.
+//! Charts as SVG: with the page's colours, or with light colours in a separate file.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Bounded deserialized lists: an element needs more memory than its text, so surplus ones are
+//! Bounded deserialized lists: an element needs more memory than its text, so surplus elements are
 //! rejected first.
 
 use core::fmt;

@@ -153,7 +153,7 @@ pub(crate) fn figures_of_single(row: &ReportRow) -> impl Iterator<Item = &Figure
     row.figures.iter().filter(move |figure| !is_shown(figure))
 }
 
-/// Maximum width of a table. A wider one is split.
+/// Maximum width of a table. A wider table is split.
 const WIDE: usize = 110;
 
 fn table(f: &mut fmt::Formatter<'_>, rows: &[ReportRow], many: bool) -> fmt::Result {

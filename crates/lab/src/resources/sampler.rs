@@ -53,7 +53,7 @@ impl Sampler {
         Ok(Self { over, thread })
     }
 
-    /// Adds a last reading if the previous one is old.
+    /// Adds a last reading if the previous reading is old.
     pub fn finish(self) -> Record {
         self.over.store(true, Ordering::Release);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -11,7 +11,7 @@ use crate::report::{Events, INTERVAL, SecondCount};
 
 const NEVER_SENT: (&str, &str) = ("never_sent", "packets never sent");
 
-/// Maximum gap. A longer one is not a stream.
+/// Maximum gap between packets. Packets further apart are not a stream.
 const LONGEST_SECONDS: u32 = 3600;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -180,7 +180,7 @@ impl FrameCounter for AmbientMix {
 }
 
 const MAX_SOURCES: usize = 64;
-/// Maximum jump of a number. A larger one is another stream (RFC 3550 A.1).
+/// Maximum jump of a sequence number. A larger jump is another stream (RFC 3550 A.1).
 const MAX_DROPOUT: u16 = 3000;
 
 /// Distinguishes RTP from similar datagrams: packets of one source follow each other.
