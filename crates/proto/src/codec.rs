@@ -1,5 +1,5 @@
-//! Codecs compress whole packets and may depend on earlier ones. Encoders ([`Encode`]) and decoders
-//! ([`Decode`]) are passed in, so this crate links no codec library.
+//! Codecs compress whole packets. A packet may depend on earlier packets. Encoders ([`Encode`]) and
+//! decoders ([`Decode`]) are passed in, so this crate links no codec library.
 
 use core::fmt::Debug;
 

@@ -51,7 +51,8 @@ pub struct Fault {
     pub harm: Harm,
 }
 
-/// Maximum faults per status. A freeze of 30 ms fills it; almost all longer ones are host stalls.
+/// Maximum faults per status. A freeze of 30 ms fills the list; almost all longer freezes are host
+/// stalls.
 const MAX: usize = 16;
 /// Faults closer than this are combined. Reported stalls are longer.
 const ALIKE: Span = Span::from_millis(2);

@@ -32,14 +32,14 @@ pub struct CountedPacket {
     restarts: bool,
     frames: Frames,
     media: i64,
-    /// Presentation time, frame and arrival. Some packets have none.
+    /// Presentation time, frame and arrival. Some packets have no presentation time.
     reported: Option<(PresentationTime, i64, LocalTime)>,
     /// Recent error of the times.
     uneven: Span,
     sequel: Sequel,
 }
 
-/// Relation of a packet to previous ones.
+/// Relation of a packet to previous packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sequel {
     /// Continues; missing packets are lost.

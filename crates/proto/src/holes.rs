@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::time::{Frames, MediaTime};
 
-/// Maximum runs of missing frames. The last run includes all later ones.
+/// Maximum runs of missing frames. The last run includes all later missing frames.
 const MAX: usize = 16;
 
 /// Runs of missing frames in order. Never allocates.

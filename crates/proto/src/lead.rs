@@ -6,7 +6,7 @@ use crate::time::Span;
 /// Longest recent lead. Real-time safe: one comparison per period.
 #[derive(Debug, Clone, Copy)]
 pub struct Lead {
-    /// Minimum of the latest wake-ups. Only late ones shorten it.
+    /// Minimum of the latest wake-ups. Only late wake-ups shorten the lead.
     minimum: Option<Span>,
     wakes: u32,
     kept: Option<Span>,

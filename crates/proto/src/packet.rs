@@ -316,8 +316,8 @@ impl Eq for dyn Pack {}
 pub enum Codings {
     /// Only the coding of the stream format.
     Exactly,
-    /// Any number that may mean the format's coding, and all well-known ones. The first packet
-    /// fixes the number.
+    /// Any payload type that may mean the format's coding, and all well-known payload types. The
+    /// first packet fixes the payload type.
     Any,
     /// Defaults of tautline senders; may change mid-stream.
     #[default]

@@ -1,5 +1,5 @@
-//! Playout buffer, addressed by media time. Returns frames in order, conceals and counts missing
-//! ones.
+//! Playout buffer, addressed by media time. Returns frames in order; conceals and counts missing
+//! frames.
 
 mod coded;
 
@@ -147,7 +147,7 @@ impl Playout {
         if late > Frames::ZERO { Placed::Partly(late) } else { Placed::Whole }
     }
 
-    /// Sets whether packets have all channels, or one that plays on all. Resets the
+    /// Sets whether packets have all channels, or a single channel that plays on all. Resets the
     /// concealer: earlier sound was decoded wrongly.
     pub(crate) fn set_carried(&mut self, carried: Channels) {
         self.carried = if carried == Channels::MONO { carried } else { self.channels };

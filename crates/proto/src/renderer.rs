@@ -39,7 +39,7 @@ pub(crate) struct Renderer {
 }
 
 impl Renderer {
-    /// Maximum deviation that is resampled, which takes seconds. Larger ones cause a jump.
+    /// Maximum deviation that is resampled, which takes seconds. Larger deviations cause a jump.
     const FOLLOWED: Span = Span::from_millis(1);
     /// Maximum latency increase without a jump. Resampling takes a second for 0.2 ms.
     const AT_ONCE: Span = Span::from_micros(200);

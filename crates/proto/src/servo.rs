@@ -397,7 +397,7 @@ impl Drift {
     const MAX: f64 = 600e-6;
     /// Seconds at the limit that exclude an overshoot.
     const FOR_CERTAIN: f64 = 3.0;
-    /// Maximum move in seconds that counts as drift: twice the initial lag at 500 ppm. Larger ones
+    /// Maximum move in seconds that counts as drift: twice the initial lag at 500 ppm. Larger moves
     /// are new clock mappings.
     const JUMP: f64 = 500e-6;
     /// Maximum move in seconds within a block that counts as timestamp jitter.

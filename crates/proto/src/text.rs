@@ -27,7 +27,7 @@ pub fn is_printable(c: char) -> bool {
     space || matches!(c, '"' | '\'' | '\\') || core::str::from_utf8(&text[..len]).is_ok_and(shows)
 }
 
-/// Foreign text on one line of at most `max` characters, unprintable ones escaped. `…` marks
+/// Foreign text on one line of at most `max` characters, unprintable characters escaped. `…` marks
 /// truncation.
 pub fn printable(text: &str, max: usize) -> String {
     let escaped = |c: char| {

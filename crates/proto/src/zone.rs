@@ -115,7 +115,7 @@ pub enum ZoneEvent {
     Refused {
         /// Announcement.
         id: AnnouncementId,
-        /// The one that plays instead.
+        /// Announcement that plays instead.
         by: AnnouncementId,
     },
     /// Its claim has no effect here, for a reason other than its precedence.
@@ -129,7 +129,7 @@ pub enum ZoneEvent {
     Preempted {
         /// Announcement.
         id: AnnouncementId,
-        /// The one that plays instead.
+        /// Announcement that plays instead.
         by: AnnouncementId,
         /// Presentation time of the change.
         at: LocalTime,

@@ -68,7 +68,7 @@ pub enum CallMessage {
     Change(CallTerms),
     /// The terms are accepted.
     Changed(CallTerms),
-    /// The terms are rejected; the current ones stay.
+    /// The terms are rejected; the current terms stay.
     Kept(CallReason),
     /// The caller announces the transport in use.
     Path {

@@ -2,8 +2,8 @@
 //!
 //! The caller decides, since only it can open connections. It leaves a path on which nothing
 //! arrives at either end ([`PathSilence`]). The called end sends packets even during silence. UDP
-//! probes are as long as the first audio datagrams: a path may drop only long ones (a black hole,
-//! RFC 8899 §1.1).
+//! probes are as long as the first audio datagrams: a path may drop only long datagrams (a black
+//! hole, RFC 8899 §1.1).
 
 use super::terms::CallPath;
 use crate::time::{LocalTime, Span};

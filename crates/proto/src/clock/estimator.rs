@@ -41,7 +41,7 @@ impl ClockEstimator {
     const ODD_STEPPED: usize = 5;
     /// Outliers skipped at first, as they may have used the old path on one leg.
     const ODD_BETWEEN: usize = 2;
-    /// Consecutive exchanges that contradict all earlier ones and so prove a step.
+    /// Consecutive exchanges that contradict all earlier exchanges and so prove a step.
     const ODD_CONTRARY: usize = 3;
     /// Minimum exchanges before any outlier.
     const FAMILIAR: usize = 20;

@@ -40,7 +40,7 @@ impl CrfNews {
     /// Time to start a talker after its listener.
     const TIMEOUT: Span = Span::from_secs(3);
 
-    /// Returns a note if one is due.
+    /// Returns a note if a note is due.
     pub fn follow(&mut self, standing: &CrfStanding, now: LocalTime) -> Option<CrfNote> {
         let since = *self.since.get_or_insert(now);
         let note = match (self.noted, standing.state) {

@@ -1,4 +1,5 @@
-//! Sample formats that bytes may have. Wrong ones are full-scale noise, or impossible floats.
+//! Sample formats that bytes may have. In a wrong format, the bytes are full-scale noise, or
+//! impossible floats.
 
 use core::ops::RangeInclusive;
 

@@ -43,7 +43,7 @@ pub enum ReceiveCommand {
     Raises(bool),
     /// The sender left.
     Left(Author),
-    /// All channels, or one that is played on all.
+    /// All channels, or a single channel that is played on all.
     Carried(Channels),
     /// Whether to mute.
     Mute(bool),

@@ -26,7 +26,7 @@ impl LateRun {
 #[derive(Debug, Clone, Copy)]
 struct Agreeing {
     late_since: LocalTime,
-    /// First packet that agrees with all later ones.
+    /// First packet that agrees with all later packets.
     since: LocalTime,
     packets: u32,
     minimum: Span,

@@ -259,7 +259,7 @@ impl Turns {
     }
 
     /// Ends turns that begin before the end of `frames`. Reports packets to `notify`, counts
-    /// missing ones.
+    /// missing packets.
     pub(super) fn take(
         &mut self,
         frames: &Range<MediaTime>,

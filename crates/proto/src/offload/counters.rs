@@ -9,7 +9,7 @@ pub struct OutboundCounters {
     pub datagrams: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Iterations repeated along with later ones.
+    /// Iterations repeated along with later iterations.
     pub copies: u64,
     /// Iterations repeated on request.
     pub replays: u64,

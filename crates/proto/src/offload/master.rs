@@ -129,7 +129,7 @@ impl Master {
         self.back.get(block)
     }
 
-    /// Releases earlier answers; further ones are late.
+    /// Releases earlier answers; further answers are late.
     pub fn release(&mut self, before: u64) {
         self.back.release(before);
     }

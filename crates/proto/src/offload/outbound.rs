@@ -1,6 +1,6 @@
 //! Sends blocks: written in place into the history, split into datagrams, repeated on request.
 //!
-//! New blocks go first, then copies, then at most `OutboundBlocks::REPLAYS` requested ones.
+//! New blocks go first, then copies, then at most `OutboundBlocks::REPLAYS` requested blocks.
 
 mod queue;
 

@@ -34,7 +34,7 @@ impl core::ops::AddAssign for HeldUp {
     }
 }
 
-/// Distinguishes a host that renders from one that waits for a card.
+/// Distinguishes a host that renders from a host that waits for a card.
 ///
 /// Compares the sound sent with the elapsed time. A host that lags may catch up. Once it is 250 ms
 /// ahead, it renders, until 250 ms contain less than 1.5 times as much sound. During a render,

@@ -80,7 +80,7 @@ impl CodedPlayout {
     /// Maximum concealed time, after which decoders have faded out (libopus).
     const CONCEALED: Span = Span::from_millis(60);
 
-    /// Maximum age of copies; older ones cost too many bits.
+    /// Maximum age of copies; older copies cost too many bits.
     const COPIES: Span = Span::from_millis(200);
 
     /// `ring` is a power of two. Only this function allocates.
@@ -319,7 +319,7 @@ impl CodedPlayout {
         }
     }
 
-    /// Whether an uncompressed packet follows decoded ones with a gap.
+    /// Whether an uncompressed packet follows decoded packets with a gap.
     pub(super) fn take_seam(&mut self) -> bool {
         core::mem::take(&mut self.seam)
     }

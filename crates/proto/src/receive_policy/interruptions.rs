@@ -8,11 +8,11 @@ use crate::redundancy::LastingLoss;
 use crate::redundancy::sizing::Tally;
 use crate::time::{LocalTime, Span};
 
-/// Window of late packets, and the minimum of received ones.
+/// Window of late packets, and the minimum number of packets received in it.
 const WINDOW: Span = Span::from_secs(3);
 const PACKETS: u64 = 50;
-/// Time of packets with rates too far apart that rules out an outage and its end: until both clocks
-/// are found again, their mapping moves faster than any card drifts, for seconds.
+/// Minimum time with rates too far apart. A shorter time may be due to an outage: for seconds after
+/// it, the clock mapping moves faster than any card drifts.
 const CERTAIN: Span = Span::from_secs(10);
 
 #[derive(Debug, Clone)]

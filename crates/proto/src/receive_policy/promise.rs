@@ -10,7 +10,7 @@ use crate::time::{LocalTime, Span};
 use crate::unannounced::tenths;
 use crate::wire::rtcp::Announcement;
 
-/// Minimum reported change of the lead. Smaller ones are rounding.
+/// Minimum reported change of the lead. Smaller changes are rounding errors.
 const WORTH_TELLING: Span = Span::from_micros(250);
 
 impl ReceivePolicy {

@@ -48,7 +48,7 @@ impl ReceivePolicy {
         }
     }
 
-    /// Applies the source's last messages, including early ones.
+    /// Applies the source's last messages, including early messages.
     fn recall(&mut self, status: &StreamStatus, context: &mut ReceiveContext<'_>) {
         let (Some(ssrc), Some(first)) = (self.received, status.endpoints.first()) else { return };
         let Some(session) = &context.session else { return };

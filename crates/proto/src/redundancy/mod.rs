@@ -1,4 +1,4 @@
-//! Redundancy: packets carry repair data for earlier ones, so lost packets are rebuilt. Without
+//! Redundancy: packets carry repair data for earlier packets, so lost packets are rebuilt. Without
 //! I/O.
 //!
 //! [`Encoder`] computes the repair data ([`repair_data`]) of a [`Layout`]. [`Repairer`] rebuilds
@@ -32,7 +32,7 @@ pub const MAX_WINDOW: usize = 64;
 /// Maximum symbols per packet.
 pub(crate) const MAX_SYMBOLS: usize = 24;
 
-/// Maximum repairable payload in bytes. Two longer ones exceed an Ethernet frame: these are
+/// Maximum repairable payload in bytes. Two longer payloads exceed an Ethernet frame: these are
 /// repeated whole ([`Layout::repeated`]).
 pub const MAX_PAYLOAD: usize = 768;
 

@@ -7,7 +7,7 @@ use crate::time::LocalTime;
 use crate::wire::ntp::CompactNtp;
 use crate::wire::rtcp::Announcement;
 
-/// Maximum peers, against floods. Unproven and silent ones are dropped first.
+/// Maximum peers, against floods. Unproven and silent peers are dropped first.
 const MAX_PEERS: usize = 64;
 
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@
 const RISES: f64 = 0.5;
 /// Weight of a lower report. It counts slowly, over about 10 s, so the highest losses prevail.
 const FALLS: f64 = 0.05;
-/// Steps in per cent. libopus has no finer ones.
+/// Steps in per cent. libopus has no finer steps.
 const STEPS: [u8; 7] = [0, 1, 2, 5, 10, 20, 30];
 /// Loss share that counts as none. Below one packet in half a minute, copies are not worth their
 /// bits.

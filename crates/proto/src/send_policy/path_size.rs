@@ -1,7 +1,7 @@
-//! Maximum datagram length of a path, which may drop longer ones silently (RFC 8899 §1.1).
+//! Maximum datagram length of a path, which may drop longer datagrams silently (RFC 8899 §1.1).
 //!
 //! Answered RTCP probes of that length ([`Session::probe`](crate::rtcp_session::Session::probe))
-//! show that longer ones pass.
+//! show that longer datagrams pass.
 
 use super::{SendContext, SendPolicy, SendPolicyConfig};
 use crate::stream::{DEFAULT_PTIMES, StreamFormat, packet_frames};

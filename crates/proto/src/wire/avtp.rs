@@ -129,7 +129,7 @@ pub fn carries(rate: Rate) -> bool {
     code_of(rate) != 0
 }
 
-/// 0 (user-defined) if there is none.
+/// Code of a rate; 0 (user-defined) if AVTP has no code for it.
 fn code_of(rate: Rate) -> u8 {
     RATES.iter().find(|(_, hertz)| *hertz == rate.hertz()).map_or(0, |(code, _)| *code)
 }

@@ -215,7 +215,7 @@ impl Announcement {
     }
 
     /// Handles sound up to `until`. Returns whether the announcement is alive again: after a
-    /// silence only with a claim, because the stream may carry another one.
+    /// silence only with a claim, because the stream may carry another announcement.
     pub(super) fn hear(&mut self, until: WallTime, now: LocalTime) -> bool {
         if until <= self.received.unwrap_or(self.starts.wall) || !self.claimed {
             return false;

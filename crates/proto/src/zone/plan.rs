@@ -82,7 +82,7 @@ impl Plan {
             let (claim, begins, ends) = (it.claim, it.starts, it.ends());
             self.candidates.push(Turn { index, claim, begins, ends, preempted_by: None });
         }
-        // The median, so that one wrong clock moves no other.
+        // The median, so that one wrong clock does not move the other clocks.
         self.candidates.sort_unstable_by_key(|it| ahead(it.begins));
         let middle = self.candidates.get(self.candidates.len() / 2);
         let reference = middle.map_or(0, |it| ahead(it.begins));

@@ -106,7 +106,7 @@ impl OutboundQueue {
         self.send(block, Flags::REPLAY);
     }
 
-    /// Sends notices only between blocks, after new ones.
+    /// Sends notices only between blocks, after new blocks.
     pub(super) fn take_gone(&mut self) -> bool {
         if !self.new.is_empty() {
             return false;

@@ -81,8 +81,8 @@ pub(super) struct Levels {
     fade: usize,
 }
 
-/// Minimum energy ratio. A short stretch 30 dB below the ten times longer one is ignored (closed
-/// gate).
+/// Minimum energy ratio. A short stretch 30 dB below the ten times longer stretch is ignored
+/// (closed gate).
 const TELLING: f32 = 1e-4;
 
 impl Levels {

@@ -50,7 +50,7 @@ impl FrameMarks {
         self.pieces(position, frames).into_iter().all(clean)
     }
 
-    /// State, and the number of equal ones, up to `maximum`.
+    /// State, and the number of equal states, up to `maximum`.
     pub(super) fn run(&self, position: u64, maximum: usize) -> (FrameMark, usize) {
         let mark = self.marks[self.index(position)];
         let pieces = self.pieces(position, maximum);

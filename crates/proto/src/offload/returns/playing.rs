@@ -292,7 +292,7 @@ impl StoodIn {
     }
 }
 
-/// Channels without input use the only one, or silence.
+/// Input of a channel, or the only input, delayed by `latency`.
 fn handed((dry, latency): Handed<'_>, channel: usize, position: u64, out: &mut [f32]) {
     let channel = if dry.channels() == 1 { 0 } else { channel };
     let before = u64::from(latency).saturating_sub(position).min(out.len() as u64) as usize;

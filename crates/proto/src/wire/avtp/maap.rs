@@ -84,7 +84,7 @@ pub enum MaapKind {
 pub struct MaapMessage {
     /// Type.
     pub kind: MaapKind,
-    /// Addresses; in a defend message, the requested ones.
+    /// Addresses; in a defend message, the requested addresses.
     pub requested: GroupRange,
     /// In a defend message, the addresses in use.
     pub conflict: GroupRange,

@@ -14,7 +14,7 @@ use crate::time::{Span, WallTime};
 use crate::zone::{AnnouncementId, Claim, Duck, Priority, Targets};
 
 pub(super) const CLAIM: u8 = 7;
-/// Versions only add flags and fields, so readers accept later ones.
+/// Versions only add flags and fields, so readers accept later versions.
 const VERSION: u8 = 1;
 const ENDED: u8 = 1;
 const HEAD: usize = 52;
