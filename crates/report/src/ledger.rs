@@ -388,8 +388,8 @@ pub fn join(sent: &[SentPacket], received: &[ReceivedPacket]) -> JoinedLedgers {
     JoinedLedgers { lines, counted, matched }
 }
 
-/// Stages and their sum. Unknown ones are empty, and so is everything after the arrival of a packet
-/// that was not played.
+/// Stages and their sum. Unknown stages are empty, and so is everything after the arrival of a
+/// packet that was not played.
 fn joined_cells(sent: &SentPacket, received: Option<&ReceivedPacket>) -> String {
     let here = sent.instants();
     let there = received.map_or([None; STAGES.len() + 1], LedgerPacket::instants);

@@ -169,7 +169,7 @@ pub(super) fn recommendation(
         _ => match &hints.advice {
             Some(advice) if advice.is_kept() => {
                 write!(out, "margin: ")?;
-                // An adaptive latency ends with another one than it had.
+                // An adaptive latency at the end differs from the latency during the run.
                 if advice.auto_ns.is_none() {
                     write!(out, "{}; ", Nanos(advice.kept_ns.saturating_sub(advice.needs_ns)))?;
                 }
