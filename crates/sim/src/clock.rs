@@ -65,7 +65,7 @@ pub struct SimClock {
     wander: f64,
     rng: Rng,
     events: VecDeque<(TrueTime, ClockEvent)>,
-    /// Newest stretches. The oldest one is extended backwards.
+    /// Newest stretches. The oldest stretch is extended backwards.
     stretches: VecDeque<Stretch>,
 }
 

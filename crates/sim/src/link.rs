@@ -110,7 +110,7 @@ pub struct PathModel {
     /// Changes of the bottleneck's rate, in bits per second, in order. Queued packets remain.
     pub rates: Vec<(TrueTime, u64)>,
     pub outages: Vec<(TrueTime, TrueTime)>,
-    /// Maximum unfragmented datagram. Each fragment of a longer one may be lost.
+    /// Maximum unfragmented datagram. Each fragment of a longer datagram may be lost.
     pub mtu: usize,
     /// Longer datagrams are dropped without an error: a black hole (RFC 8899 §1.1).
     pub black_hole: Option<usize>,

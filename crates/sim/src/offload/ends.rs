@@ -93,7 +93,7 @@ impl SimWorker {
         self.worker.handle(datagram, local(now));
     }
 
-    /// Runs the next block unless one is running. Returns its completion time.
+    /// Runs the next block unless a block is running. Returns its completion time.
     pub(super) fn work(&mut self, now: TrueTime) -> Option<TrueTime> {
         if now < self.busy || self.reads(now) != Some(now) {
             return None;

@@ -14,8 +14,8 @@ use crate::clock::TrueTime;
 const SILENCE: Span = Span::from_millis(500);
 /// Maximum error of a start or end in a zone without faults: half a fade and a packet.
 const NEAR: Span = Span::from_millis(30);
-/// Within this time, a zone without faults finds a running announcement: the interval of claims
-/// and two lost ones.
+/// Within this time, a zone without faults finds a running announcement: the interval of claims and
+/// two lost claims.
 const JOINED: Span = Span::from_millis(1600);
 
 /// Verdict on a run. Each fault is described with zone and announcement.
