@@ -45,7 +45,7 @@ pub struct NodeClient<'a> {
 pub struct Asked {
     /// Name of the node.
     pub node: String,
-    /// Its state, or why there is none.
+    /// State of the node, or why the state is unknown.
     pub state: Result<NodeState, AskFailed>,
     /// The node's clock minus this machine's, as near to zero as the duration of the request
     /// permits: clocks that NTP or PTP keeps agree better than a request can tell.

@@ -28,7 +28,7 @@ pub struct Contact {
     pub action: ContactAction,
     /// Zones and groups.
     pub to: Vec<String>,
-    /// Station; `None` for the only one of this machine.
+    /// Station; `None` for the only station of this machine.
     pub station: Option<String>,
 }
 

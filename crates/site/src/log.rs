@@ -12,8 +12,8 @@ use tautline_api::v1::{AnnouncementResult, AnnouncementState};
 /// File with the newest entries, in the folder of the node or station.
 pub const LOG_NAME: &str = "announcements.jsonl";
 
-/// The file becomes `announcements.jsonl.1` at this size, and replaces the one before: about 3000
-/// announcements of a zone.
+/// The file becomes `announcements.jsonl.1` at this size, and replaces the previous such file:
+/// about 3000 announcements of a zone.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// An announcement that ended in a zone.
@@ -59,7 +59,8 @@ fn append(path: &Path, entry: &impl Serialize, max_bytes: u64) -> io::Result<()>
     let mut line = serde_json::to_vec(entry)?;
     line.push(b'\n');
     let mut file = open(path)?;
-    // Only one process replaces a full file; the others write to the one that they opened.
+    // Only one process replaces a full file; the other processes write to the file that they
+    // opened.
     if file.metadata()?.len() >= max_bytes && file.try_lock().is_ok() && is_at(&file, path)? {
         fs::rename(path, older(path))?;
         file = open(path)?;

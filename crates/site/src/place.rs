@@ -67,7 +67,7 @@ impl Site {
         }
     }
 
-    /// The node with this name, or the one with an address of this machine.
+    /// The node with this name, or the node with an address of this machine.
     pub fn place(&self, name: Option<&str>) -> Result<Place, NotHere> {
         if let Some(name) = name {
             let Some(node) = self.nodes.get(name) else {

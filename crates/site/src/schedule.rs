@@ -61,7 +61,7 @@ pub enum RuleAction {
         zones: Vec<String>,
         /// Station, for its priority and rank.
         station: String,
-        /// Message; `None` for the one that the summary of the event names.
+        /// Message; `None` for the message that the summary of the event names.
         message: Option<String>,
     },
     /// Applies a preset.
@@ -173,7 +173,8 @@ impl Schedule {
         plays
     }
 
-    /// Rules that announce at the same time in the same zone, which can play only one of them.
+    /// Rules that announce at the same time in the same zone. The zone can play only one of these
+    /// announcements.
     pub fn conflicts(&self, site: &Site, plays: &[Play]) -> BTreeSet<String> {
         let zones = |play: &Play| match &play.action {
             RuleAction::Announce { zones, .. } => {

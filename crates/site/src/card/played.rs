@@ -236,7 +236,7 @@ impl PlayedZone {
         self.changes.request(change).map(|_| ()).map_err(|why| format!("{source}: {why:?}"))
     }
 
-    /// Whether the earlier source plays on after the time of a switch, as the new one is silent.
+    /// Whether the earlier source plays on after the time of a switch, as the new source is silent.
     fn awaits_source(&mut self, snapshot: &Snapshot) -> bool {
         let address = snapshot.streams.get(PROGRAM).map(|program| &program.address);
         self.switch.take_if(|switch| Some(&switch.address) == address);
@@ -415,7 +415,8 @@ fn no_program(site: &Site) -> Result<StreamPlan, Error> {
     Ok(StreamPlan::new("no source".to_owned(), receiver, opened.link, opened.control))
 }
 
-/// A stream at the latency of the building. The building's own ones are encrypted if it has a key.
+/// A stream at the latency of the building. The building's own streams are encrypted if the
+/// building has a key.
 fn stream(
     (site, _): Building<'_>,
     address: &Address,

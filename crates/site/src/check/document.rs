@@ -64,7 +64,8 @@ impl<'a> Document<'a> {
     }
 }
 
-/// In the order of their places. A table defined twice causes one mistake, not one per key.
+/// Mistakes in the order of their places. A table defined twice causes one mistake, not one mistake
+/// per key.
 fn toml_mistakes(errors: &[Error], places: &Places<'_>) -> Mistakes {
     let span = |error: &Error| error.span().unwrap_or(0..0);
     let mut sorted: Vec<&Error> = errors.iter().collect();

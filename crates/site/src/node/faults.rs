@@ -24,8 +24,8 @@ pub(super) struct NodeFaults {
 }
 
 impl NodeFaults {
-    /// Reads the file. Its faults have ended until they are entered again. An unreadable file has
-    /// none, with a message.
+    /// Reads the file. The faults in it count as ended until they are set again. An unreadable file
+    /// counts as a file without faults, with a message.
     pub(super) fn read(path: &Path) -> (Self, Option<String>) {
         let read = disk::read_json::<Vec<FaultState>>(path);
         let why = read.as_ref().err().map(|error| {

@@ -311,7 +311,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Lines with their numbers; a line that begins with a space goes on with the one before.
+/// Lines with their numbers; a line that begins with a space continues the previous line.
 fn unfolded(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for (at, line) in text.lines().enumerate() {
