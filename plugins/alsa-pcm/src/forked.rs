@@ -9,7 +9,7 @@ use tautline_io::socket::forks::at_forks;
 
 use crate::ffi::Ioplug;
 
-/// Maximum PCMs remembered. A fork discovers further ones later.
+/// Maximum PCMs remembered. A fork discovers further PCMs later.
 const MAX: usize = 256;
 
 static OPEN: [AtomicPtr<Ioplug>; MAX] = [const { AtomicPtr::new(null_mut()) }; MAX];

@@ -50,7 +50,7 @@ enum StreamCard {
 
 /// Default priority. A wire thread runs one below.
 const DEFAULT_PRIORITY: u8 = 70;
-/// Maximum priority. Higher ones are for kernel threads.
+/// Maximum priority. Higher priorities are for kernel threads.
 const MAX_PRIORITY: u8 = 98;
 
 /// Options in a foreign program: no locked memory and no stall monitor.
