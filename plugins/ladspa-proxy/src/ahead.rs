@@ -54,7 +54,7 @@ impl Ahead {
         if seems { self.left } else { Span::ZERO }
     }
 
-    /// A run longer than its sound has waited: real-time hosts have none.
+    /// A run that took longer than its sound has waited. Real-time hosts have no such runs.
     pub(crate) fn took(&mut self, span: Span) {
         if span > self.last {
             self.held_up += span;

@@ -65,7 +65,7 @@ impl Default for OffloadOptions {
 
 const MAX_WINDOW: u32 = 64;
 const MAX_DELAY: u32 = 192_000;
-/// Maximum block in frames. No host has longer ones.
+/// Maximum block in frames. No host has longer blocks.
 const MAX_BLOCK: u32 = 65_536;
 /// Maximum wait. A host's thread that waits longer has stopped.
 const MAX_WAIT: Span = Span::from_secs(1);

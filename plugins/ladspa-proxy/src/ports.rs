@@ -8,7 +8,7 @@ pub(crate) enum Carries {
     Output(usize),
     Control(usize),
     Reported(usize),
-    /// Added after the plugin's own ports, if it has none.
+    /// Added after the plugin's own ports, unless the plugin has a latency port.
     Latency,
 }
 

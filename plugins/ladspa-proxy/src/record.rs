@@ -10,7 +10,7 @@ use crate::twin::{TwinSpan, TwinVerdict};
 
 /// Maximum lines. This limits memory if the worker is absent for days.
 const MAX_LINES: usize = 4096;
-/// Number of slacks at which every second one is dropped.
+/// Number of slacks at which every second slack is dropped.
 const MAX_SLACKS: usize = 1 << 16;
 
 #[derive(Debug, Default)]

@@ -182,7 +182,7 @@ impl ClientStanding {
         drop(self.changed.wait_timeout_while(self.papers(), timeout, waits));
     }
 
-    /// Skips a sentence that was among the last ones.
+    /// Skips a sentence that was among the last sentences.
     pub(crate) fn emit(&self, sentence: String) {
         let mut papers = self.papers();
         let is_known = papers.said.iter().rev().take(LAST_SAID).any(|said| *said == sentence);
