@@ -156,7 +156,8 @@ pub(crate) fn stop(flags: &StopFlags) -> Result<(), Failure> {
     }
 }
 
-/// Maximum duration of a repeated recording. An evacuation lasts as long as it must.
+/// Maximum duration of a repeated recording. An evacuation message repeats until an operator stops
+/// it.
 const MAX_REPEATED: Span = Span::from_secs(24 * 3600);
 /// Digits of an announcement's number.
 const ID_DIGITS: usize = 16;
@@ -168,7 +169,7 @@ fn temporary() -> Result<tempfile::TempDir, Failure> {
     })
 }
 
-/// The station that this machine is.
+/// Station of this machine.
 struct From<'a> {
     name: &'a str,
     station: &'a Station,
@@ -237,9 +238,9 @@ struct Sound {
     input: DeviceSpec,
     duration: Option<Span>,
     end_after: Option<Span>,
-    /// A user speaks, and awaits a sign to begin.
+    /// A user speaks, and waits for the prompt to begin.
     is_live: bool,
-    /// It begins again at its end.
+    /// The recording begins again at its end.
     repeats: bool,
 }
 
@@ -254,7 +255,7 @@ impl Sound {
 struct Call<'a> {
     site: &'a Site,
     from: &'a From<'a>,
-    /// As the user wrote the zones.
+    /// Zones as the user wrote them.
     names: &'a str,
     zones: Vec<&'a str>,
     targets: Vec<u16>,
@@ -276,7 +277,7 @@ struct Report {
     zones: Vec<AnnouncedZone>,
 }
 
-/// Interval of questions whether the zones are free.
+/// Interval between requests whether the zones are free.
 const QUEUED: Span = Span::from_millis(250);
 
 impl<'a> Call<'a> {

@@ -75,7 +75,7 @@ fn warnings(site: &Site, path: &Path) -> (usize, Vec<String>) {
     (silent, faults)
 }
 
-/// Plays that are compared: a month of a school's bells.
+/// Maximum compared plays: a month of a school's bells.
 const CHECKED_PLAYS: usize = 500;
 
 /// The building of a command.
@@ -102,7 +102,7 @@ pub(crate) fn push(flags: &SitePush) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let (silent, warnings) = warnings(&site, &path);
     warnings.iter().for_each(|warning| screen::notify(warning));
-    // Nodes would replace a calendar that plays.
+    // A push would replace a calendar that plays with an unusable calendar.
     usable(silent)?;
     let pushed = NodeClient::new(&site)?.push(text, folder);
     let (pushed, left) = pushed.map_err(|fault| Failure::open(fault.to_string()))?;

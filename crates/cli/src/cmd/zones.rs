@@ -31,7 +31,7 @@ pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
     concluded(&faults(&site, &asked))
 }
 
-/// Prints faults, which are a failure.
+/// Prints faults. Fails if there are any.
 fn concluded(faults: &[String]) -> Result<(), Failure> {
     faults.iter().for_each(|fault| screen::notify(fault));
     match faults.len() {
@@ -121,7 +121,8 @@ pub(super) fn nodes<'a>(site: &'a Site, zones: &[&str]) -> BTreeSet<&'a str> {
     zones.iter().filter_map(|zone| Some(site.zones.get(*zone)?.node.as_str())).collect()
 }
 
-/// Applies all changes, and reports those that fail. All zones change their source at one time.
+/// Applies all changes, and reports the changes that fail. All zones change their source at one
+/// time.
 ///
 /// Absent zones stay as they are: this machine need not run when they return.
 pub(super) fn change_all(site: &Site, changes: &[ZoneChange]) -> Result<(), Failure> {
@@ -176,7 +177,8 @@ impl Switch {
     fn new(site: &Site, client: &NodeClient<'_>, zones: &[&str]) -> Self {
         let begins = now();
         let asked = client.states(nodes(site, zones));
-        // The zones are asked one after the other, each at most as long as this.
+        // The zones are changed one after the other. Each change takes at most as long as these
+        // parallel requests.
         let each = now() - begins;
         let needs = Self::JOINS + site.latency + each.times(zones.len() as i64);
         let at = WallTime::of_local(now() + needs, WallClock::frozen().offset());
@@ -221,7 +223,7 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
     }
 }
 
-/// Settings of a zone: `all`, or those with other values than usual.
+/// Settings of a zone: `all` settings, or only settings that differ from the default.
 fn settings(state: &ZoneState, all: bool) -> String {
     let source = state.source.as_deref().unwrap_or("no source");
     let muted = if state.muted { ", muted" } else { "" };
@@ -232,7 +234,7 @@ fn settings(state: &ZoneState, all: bool) -> String {
         ("equalizer", &state.equalizer, "flat"),
         ("limiter", &state.limiter, "off"),
     ] {
-        // A node of an earlier version reports none of them.
+        // A node of an earlier version does not report these settings.
         if !value.is_empty() && (all || value != usual) {
             text += &format!(", {name} {value}");
         }

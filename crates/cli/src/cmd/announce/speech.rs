@@ -16,7 +16,7 @@ use crate::failure::Failure;
 const LIMIT: Span = Span::from_secs(30);
 /// Largest speech: 11 minutes of stereo with 32 bits at 48 kHz.
 const MAX_BYTES: u64 = 256 << 20;
-/// Longest text: a pipe takes it all, so that a program that reads nothing blocks nothing.
+/// Longest text: a pipe has room for it, so that a program that does not read it cannot block us.
 const MAX_TEXT: usize = 32 << 10;
 /// Longest shown error of the program.
 const MAX_ERROR: u64 = 400;
@@ -41,7 +41,8 @@ pub(super) fn speech_within(
     }
     let failed = |why: String| Failure::running(format!("speech by '{command}': {why}"));
     let create = |path: &Path| File::create(path).map_err(|error| failed(error.to_string()));
-    // In a file: a program that writes much to a pipe without a reader would hang.
+    // Standard error goes to a file: a program that writes much to a pipe without a reader would
+    // hang.
     let log = file.with_extension("log");
     let (output, errors) = (create(file)?, create(&log)?);
     let mut child = Command::new("sh")

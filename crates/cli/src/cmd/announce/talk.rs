@@ -48,7 +48,7 @@ pub(super) fn talk(
             }
             paging.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        // A page that ended early needs a new press.
+        // After a page that ended early, the user must press again.
         key = TalkKey::default();
         while presses.try_recv().is_ok() {}
         last = paged.map_err(|failure| {
@@ -87,9 +87,9 @@ fn pressed(presses: &Receiver<u8>, key: &mut TalkKey, stop: &Stop) {
 pub(super) enum TalkKey {
     #[default]
     Off,
-    /// Pressed once: until the next press.
+    /// Pressed once: the page lasts until the next press.
     On,
-    /// Pressed again or held: until it stays away.
+    /// Held: the page lasts until the terminal no longer repeats the key.
     Held(LocalTime),
 }
 

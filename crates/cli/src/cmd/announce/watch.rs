@@ -51,13 +51,13 @@ impl AnnouncedZone {
         }
     }
 
-    /// Whether the zone wants no more of it.
+    /// Whether the zone needs no more of the announcement.
     fn is_over(&self) -> bool {
         self.lost() || self.result == AnnouncementResult::Stopped
     }
 }
 
-/// Intervals of questions to the nodes, before and after the start.
+/// Intervals between requests to the nodes, before and after the start.
 const FIRST: Duration = Duration::from_millis(100);
 const LATER: Duration = Duration::from_secs(1);
 /// Timeout for the reports of all zones that the announcement ended. Covers the longest latency and
@@ -79,7 +79,7 @@ pub(super) struct Watched<'a> {
     pub(super) voice: Voice,
 }
 
-/// Sends, and reports news of the zones meanwhile. Returns the results.
+/// Sends the announcement, and meanwhile prints news of the zones. Returns the results.
 pub(super) fn watched(
     watch: &Watched<'_>,
     is_live: bool,
@@ -134,7 +134,7 @@ pub(super) struct ZoneNews {
     has_it: usize,
     /// Their faults, as reported.
     faulty: BTreeMap<String, String>,
-    /// A user awaits the sign to speak.
+    /// A user waits for the prompt to speak.
     awaits: bool,
     is_ready: bool,
     opened: LocalTime,
@@ -146,7 +146,7 @@ impl ZoneNews {
         Self { zones, has_it: 0, faulty, awaits, is_ready: false, opened }
     }
 
-    /// Whether each zone was reported, and the sign given.
+    /// Whether each zone was reported and the user was prompted to speak.
     pub(super) fn is_settled(&self) -> bool {
         self.has_it + self.faulty.len() >= self.zones && !self.awaits
     }
@@ -186,14 +186,14 @@ impl ZoneNews {
         lines
     }
 
-    /// Marks the faults that lines have.
+    /// Marks the faults that were printed.
     pub(super) fn mark_told(&self, results: &mut [AnnouncedZone]) {
         for it in results {
             it.is_told = it.fault.is_some() && it.fault.as_ref() == self.faulty.get(&it.zone);
         }
     }
 
-    /// Whether to give the sign to speak, once.
+    /// Whether to prompt the user to speak; `true` once.
     pub(super) const fn take_ready(&mut self) -> bool {
         core::mem::replace(&mut self.is_ready, false)
     }

@@ -64,7 +64,7 @@ pub(super) fn run(flags: &DemoBuilding) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Its fields end in this order.
+/// The fields are dropped in this order: nodes end before their network.
 struct RunningBuilding {
     nodes: Vec<RunningNode>,
     network: Network,
@@ -215,7 +215,7 @@ impl RunningBuilding {
         screen::emit(&format!("recordings of the cards: {out}/machines/*/*.wav, 4 GB per hour"));
     }
 
-    /// Reports nodes that ended. The others go on, as in a building.
+    /// Reports nodes that ended. The other nodes continue, as in a building.
     fn note_ended(&mut self) {
         let out = self.out.display();
         for RunningNode { name, log, .. } in self.nodes.extract_if(.., |it| !is_running(&it.child))

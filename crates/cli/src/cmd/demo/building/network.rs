@@ -61,14 +61,14 @@ impl Drop for Network {
     }
 }
 
-/// Their nodes ended with the demo.
+/// Removes namespaces of killed demos. Their nodes ended with the demo.
 fn remove_abandoned() {
     let Ok(entries) = std::fs::read_dir("/run/netns") else { return };
     let own = name_of("self");
     for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
         let process = name.strip_prefix(NAMED).and_then(|rest| rest.split_once('-'));
         let number = process.and_then(|(process, _)| process.parse::<u32>().ok());
-        // A new process can have the old number.
+        // A new process can have the process number of the old demo.
         if number.is_some_and(|number| name_of(&number.to_string()) != own) {
             let _ = ip(&format!("netns delete {name}"));
         }

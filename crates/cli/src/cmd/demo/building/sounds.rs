@@ -43,7 +43,8 @@ pub(super) fn chime() -> Vec<f32> {
     (0..2 * RATE).map(sample).collect()
 }
 
-/// Partials as multiples of the frequency, with their levels. It ends after three decay times.
+/// Partials as multiples of the frequency, with their levels. The tone ends after three decay
+/// times.
 fn struck(frame: usize, hertz: f32, decay_s: f32, partials: &[(f32, f32)]) -> f32 {
     let seconds = frame as f32 / RATE as f32;
     let tone = |(multiple, level): &(f32, f32)| {
