@@ -1,7 +1,7 @@
 //! Arbiter of a zone: which announcement plays, and how loud everything else is.
 //!
 //! Stations claim ([`Claim`]); the zone decides alone. The decision is a function of the claims
-//! only, so zones with the same claims agree. Its result are gains over presentation time
+//! only, so zones with the same claims agree. The result is a set of gains over presentation time
 //! ([`GainCurve`]), so all zones change at the same frame, within the error of their clocks.
 //!
 //! A driver passes claims, sound and goodbyes to `handle_…`, calls [`Arbiter::poll`] at
@@ -72,7 +72,7 @@ tautline_dsp::named_enum! {
         Unmapped = "unmapped",
         /// Departure is over 1 s from now: a repeated claim, or a wrong clock.
         Clock = "clock",
-        /// Starts over 1 s after its departure.
+        /// The announcement starts over 1 s after the departure of its claim.
         Future = "future",
         /// The announcement is over.
         Over = "over",
@@ -93,7 +93,7 @@ tautline_dsp::named_enum! {
         Silence = "silence",
         /// Reached its maximum duration.
         Longest = "longest",
-        /// A user ended it in this zone.
+        /// A user ended the announcement in this zone.
         Stopped = "stopped",
     }
 }
@@ -107,18 +107,18 @@ pub enum ZoneEvent {
         id: AnnouncementId,
         /// Presentation time of its first frame.
         at: LocalTime,
-        /// The announcement whose station silences it here, because the zone is its room. It can
-        /// be this one.
+        /// Announcement whose station's room is this zone, which is silent therefore. It can be
+        /// this announcement.
         muted_by: Option<AnnouncementId>,
     },
-    /// Another announcement takes precedence: it never starts here.
+    /// Another announcement takes precedence: this announcement never starts here.
     Refused {
         /// Announcement.
         id: AnnouncementId,
         /// Announcement that plays instead.
         by: AnnouncementId,
     },
-    /// Its claim has no effect here, for a reason other than its precedence.
+    /// The claim has no effect here, for a reason other than precedence.
     Rejected {
         /// Announcement.
         id: AnnouncementId,
@@ -241,7 +241,7 @@ impl Arbiter {
         self.mute.played
     }
 
-    /// Full while an emergency announcement plays, else silence.
+    /// Full gain while an emergency announcement plays, else silence.
     pub const fn emergency(&self) -> GainCurve {
         self.emergency.played
     }
@@ -460,7 +460,7 @@ impl Arbiter {
             let (id, at) = (it.claim.id, turn.ends.local);
             let begins = match it.state {
                 State::Waiting => turn.begins.local <= earliest,
-                // The winner ended before, as its claim shows now.
+                // The winner ended earlier, as its claim shows now.
                 State::Lost(_) => turn.begins.local <= earliest && at > earliest,
                 State::Playing | State::Over => false,
             };

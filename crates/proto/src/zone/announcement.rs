@@ -34,9 +34,9 @@ pub(super) enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Loss {
     pub(super) by: AnnouncementId,
-    /// Start of the winner, or the own start if that is later.
+    /// Start of the winning announcement, or of this announcement if it is later.
     pub(super) at: Moment,
-    /// The winner is forgotten, so this no longer changes.
+    /// The winner is forgotten, so this result no longer changes.
     is_final: bool,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Loss {
 pub(super) struct Concerns {
     /// Its claim addresses the zone.
     pub(super) plays: bool,
-    /// The zone is the room of its station.
+    /// The zone is the room of the announcement's station.
     pub(super) mutes: bool,
 }
 
@@ -63,9 +63,9 @@ pub(super) struct Announcement {
     pub(super) ended: Option<Moment>,
     /// Presentation time up to which sound was received.
     pub(super) received: Option<WallTime>,
-    /// When the zone is free again, without packets.
+    /// Time at which the zone is free again, without packets.
     silent: Option<Moment>,
-    /// Whether a user ended it here.
+    /// Whether a user ended the announcement here.
     is_stopped: bool,
     /// Whether a claim arrived since then.
     claimed: bool,
@@ -112,14 +112,16 @@ impl Announcement {
         self.concerns.plays && self.received.is_some() && self.ends().wall > self.starts.wall
     }
 
-    /// When it mutes its station's room: as long as it runs, even if other zones alone play it.
+    /// Time in which the announcement mutes its station's room: as long as it runs, even if only
+    /// other zones play it.
     pub(super) fn mutes_during(&self) -> Option<(LocalTime, LocalTime)> {
         let ends = self.runs_until().local;
         let mutes = self.concerns.mutes && self.received.is_some() && ends > self.starts.local;
         mutes.then_some((self.starts.local, ends))
     }
 
-    /// Whether a mute silences it here. An emergency of another station sounds in all rooms.
+    /// Whether a mute silences this announcement here. An emergency of another station sounds in
+    /// all rooms.
     pub(super) fn is_muted(&self) -> bool {
         self.concerns.mutes || self.claim.priority.class() != Class::Emergency
     }
@@ -143,7 +145,7 @@ impl Announcement {
         }
     }
 
-    /// When the zone is free again, as known now.
+    /// Time at which the zone is free again, as known now.
     pub(super) fn ends(&self) -> Moment {
         match self.state {
             State::Lost(Loss { at, is_final: true, .. }) => at,
@@ -170,7 +172,8 @@ impl Announcement {
         self.ended = self.ended.or(claim.ends.map(|ends| Moment::of(ends, clock)));
     }
 
-    /// Ends it if its stream carries a later announcement. Returns whether it does.
+    /// Ends the announcement if its stream carries a later announcement. Returns whether the stream
+    /// does.
     pub(super) fn give_way(&mut self, later: &Claim) -> bool {
         let frees = self.received.map_or(later.starts, |received| received + Self::SILENCE);
         let last = frees.min(later.starts);
@@ -184,7 +187,7 @@ impl Announcement {
         ends
     }
 
-    /// Ends it at presentation time `at`, unless it ends before.
+    /// Ends the announcement at presentation time `at`, unless it ends earlier.
     pub(super) fn stop(&mut self, at: LocalTime) {
         let stops = Moment { wall: self.clock.wall(at), local: at };
         if self.ends().wall > stops.wall {
@@ -192,7 +195,7 @@ impl Announcement {
         }
     }
 
-    /// Fade after its end: its sound may go on after a stop.
+    /// Fade after the announcement's end: its sound may continue after a stop.
     pub(super) const fn fade(&self) -> Span {
         if self.is_stopped { Self::STOP_FADE } else { Span::ZERO }
     }

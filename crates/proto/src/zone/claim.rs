@@ -32,7 +32,7 @@ tautline_dsp::named_enum! {
     pub enum Class {
         /// 0 to 31: programs.
         Background = "background",
-        /// 32 to 223: pages and messages.
+        /// Priorities 32 to 223: pages and messages.
         Announcement = "announcement",
         /// 224 to 255.
         Emergency = "emergency",
@@ -71,8 +71,8 @@ pub struct Duck {
 }
 
 impl Duck {
-    /// Default of a class: −20 dB within 20 ms; emergencies mute within 10 ms. Up in 1 s after
-    /// 300 ms.
+    /// Default of a class: down to −20 dB within 20 ms; emergencies mute within 10 ms. Up again in
+    /// 1 s, after 300 ms.
     pub fn of(class: Class) -> Self {
         let (depth, down) = match class {
             Class::Emergency => (Gain::SILENCE, 10),
@@ -91,7 +91,7 @@ pub struct Claim {
     pub id: AnnouncementId,
     /// Priority; at least 32.
     pub priority: Priority,
-    /// The station's rank; the lower wins among equals.
+    /// The station's rank; of equal claims, the claim with the lower rank wins.
     pub rank: u16,
     /// Presentation time of the first frame.
     pub starts: WallTime,
@@ -132,11 +132,11 @@ impl Claim {
 pub struct Targets<'a>(&'a [[u8; 2]]);
 
 impl<'a> Targets<'a> {
-    /// Maximum per claim: with all other fields it fits any MTU from 576 bytes on. Groups serve
-    /// larger sets.
+    /// Maximum numbers per claim: with all other fields, the claim fits any MTU from 576 bytes on.
+    /// Groups serve larger sets.
     pub const MAX: usize = 200;
 
-    /// Big-endian numbers; `None` if none or more than [`Targets::MAX`].
+    /// Reads big-endian numbers; `None` without a number, or with more than [`Targets::MAX`].
     pub const fn new(numbers: &'a [[u8; 2]]) -> Option<Self> {
         if numbers.is_empty() || numbers.len() > Self::MAX { None } else { Some(Self(numbers)) }
     }

@@ -7,17 +7,17 @@ use crate::units::Rate;
 
 /// Gain as a function of presentation time on this host's clock, piecewise linear in amplitude.
 ///
-/// Constant before the first point and after the last. Plain data: a device thread reads its own
-/// copy without lock or allocation.
+/// The gain is constant before the first point and after the last point. Plain data: a device
+/// thread reads its own copy without lock or allocation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GainCurve {
-    /// In order of time. Two points at one time are a step.
+    /// Points in order of time. Two points at the same time are a step.
     points: [(LocalTime, Gain); Self::POINTS],
     count: usize,
 }
 
 impl GainCurve {
-    /// A ramp has two points. The oldest is dropped if there are more.
+    /// A ramp has two points. The oldest point is dropped if there are too many points.
     const POINTS: usize = 16;
     /// Gains closer than this are equal: −100 dB.
     const SAME: f32 = 1e-5;
@@ -37,7 +37,7 @@ impl GainCurve {
             self.count -= 1;
         }
         self.points[self.count] = (at, gain);
-        // Unused points follow the last, so that equal curves compare equal.
+        // Unused points equal the last point, so that equal curves compare equal.
         self.points[self.count..].fill((at, gain));
         self.count += 1;
     }

@@ -11,7 +11,7 @@ pub struct ZoneGains {
     pub duck: GainCurve,
     /// Further gain of all programs, and of announcements with [`AnnouncedGain::is_muted`].
     pub mute: GainCurve,
-    /// Full while an emergency announcement plays, else silence.
+    /// Full gain while an emergency announcement plays, else silence.
     pub emergency: GainCurve,
     announced: [AnnouncedGain; Arbiter::MAX_ANNOUNCEMENTS],
     count: usize,

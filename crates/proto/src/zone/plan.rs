@@ -15,11 +15,11 @@ pub(super) struct Turn {
     claim: Claim,
     pub(super) begins: Moment,
     pub(super) ends: Moment,
-    /// Index of the announcement that pre-empted it at `ends`.
+    /// Index of the announcement that pre-empted this turn at `ends`.
     pub(super) preempted_by: Option<usize>,
 }
 
-/// Turns, and announcements that lost at their start with the winner.
+/// Turns, and announcements that lost at their start, each with the winner.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) turns: Vec<Turn>,
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     candidates: Vec<Turn>,
 }
 
-/// The announcement that silences this one at its start, preferably itself.
+/// The announcement that silences this announcement at its start, preferably itself.
 pub(super) fn muting(all: &[Announcement], turn: &Turn) -> Option<AnnouncementId> {
     let (before, rest) = all.split_at(turn.index);
     let at = turn.begins.local;
@@ -43,9 +43,9 @@ fn ahead(moment: Moment) -> i64 {
     moment.wall.as_unix_nanos().saturating_sub(moment.local.as_nanos())
 }
 
-/// Claims are compared as they are if the stations' clocks agree to half of this, as with NTP. So
-/// zones with different estimates of a clock compare the same numbers. Larger errors are corrected
-/// in whole multiples.
+/// Claims are compared unchanged if the stations' clocks agree to half of this time, as with NTP.
+/// So zones with different estimates of a clock compare the same numbers. Larger errors are
+/// corrected in whole multiples.
 const COMPARABLE: i64 = 100_000_000;
 
 impl Plan {
@@ -54,8 +54,8 @@ impl Plan {
         Self { turns: Vec::with_capacity(count), refused: Vec::with_capacity(count), candidates }
     }
 
-    /// At each start, the announcement plays if none plays or if it takes precedence. One that lost
-    /// does not return when the winner ends.
+    /// At each start, the announcement plays if none plays or if it takes precedence. A loser does
+    /// not return when the winner ends.
     pub(super) fn make(&mut self, all: &[Announcement]) {
         self.turns.clear();
         self.refused.clear();
@@ -117,7 +117,7 @@ impl Plan {
         let mut curve = GainCurve::constant(Gain::UNITY);
         let mutes = || all.iter().filter_map(Announcement::mutes_during);
         let mut after = LocalTime::ZERO;
-        // The next one by its start, with all that begin before it ends.
+        // The next mute by its start, with all mutes that begin before it ends.
         while let Some((begins, mut ends)) = mutes().filter(|(at, _)| *at >= after).min() {
             while let Some(later) =
                 mutes().filter(|(at, until)| *at <= ends && *until > ends).map(|it| it.1).max()
@@ -142,7 +142,7 @@ impl Plan {
         curve
     }
 
-    /// Gain of the announcements of stream `ssrc`. One that is pre-empted fades while the winner
+    /// Gain of the announcements of stream `ssrc`. A pre-empted announcement fades while the winner
     /// lowers the program.
     pub(super) fn announced(&self, ssrc: u32, all: &[Announcement]) -> GainCurve {
         let mut curve = GainCurve::constant(Gain::SILENCE);

@@ -12,9 +12,9 @@ tautline_dsp::named_enum! {
         /// All.
         #[default]
         Mix = "mix",
-        /// The first active one, in the given order.
+        /// The first active program, in the given order.
         Priority = "priority",
-        /// The one active longest, until it stops.
+        /// The program that has been active longest, until it stops.
         FirstAlive = "first-alive",
     }
     unknown: "invalid rule '{}': must be mix, priority or first-alive"
@@ -22,7 +22,7 @@ tautline_dsp::named_enum! {
 
 #[derive(Debug, Clone, Copy)]
 struct Program {
-    /// Presentation times of the first frame, and after the newest.
+    /// Presentation times of the first frame, and after the newest frame.
     sound: Option<(LocalTime, LocalTime)>,
     curve: GainCurve,
 }

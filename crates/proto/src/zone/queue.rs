@@ -26,7 +26,7 @@ enum QueueState {
 /// A recording to send once its zones are free.
 ///
 /// The station runs an [`Arbiter`](super::Arbiter) of its own that all targets address. It receives
-/// the claims of other stations, so it is busy when one of the zones is.
+/// the claims of other stations, so it is busy when one of the zones is busy.
 #[derive(Debug, Clone)]
 pub struct Queue {
     state: QueueState,
@@ -56,7 +56,7 @@ impl Queue {
         }
     }
 
-    /// Time at which it gives up; [`LocalTime::NEVER`] while sending.
+    /// Time at which the queue gives up; [`LocalTime::NEVER`] while sending.
     pub const fn poll_timeout(&self) -> LocalTime {
         match self.state {
             QueueState::Waiting | QueueState::Lost(_) => self.gives_up,

@@ -13,11 +13,11 @@ pub struct ClaimSender {
 }
 
 impl ClaimSender {
-    /// After the first claim and after an end: 5 and 20 ms later, then every 500 ms. Three claims
-    /// in 20 ms survive losses, the interval serves zones that join late.
+    /// Repetitions after the first claim and after an end: 5 and 20 ms later, then every 500 ms.
+    /// Three claims in 20 ms survive losses, the interval serves zones that join late.
     const PAUSES: [Span; 3] = [Span::from_millis(5), Span::from_millis(15), Span::from_millis(500)];
-    /// Claims of an end: for 2 s, as long as zones remember. After an outage a zone so learns that
-    /// a later announcement was free to play.
+    /// Claims of an end are repeated for 2 s, as long as zones remember. So a zone learns after an
+    /// outage that a later announcement was free to play.
     const ENDS: usize = 7;
 
     /// Starts to claim at once.
@@ -25,7 +25,7 @@ impl ClaimSender {
         Self { claim, due: now, sent: 0 }
     }
 
-    /// The claim, as last sent or changed.
+    /// The claim as it was last sent or changed.
     pub const fn claim(&self) -> &Claim {
         &self.claim
     }
@@ -48,7 +48,7 @@ impl ClaimSender {
         self.due
     }
 
-    /// A due claim, which departs at `now`: `wall` on the station's wall clock.
+    /// The claim if it is due. It departs at `now`, which is `wall` on the station's wall clock.
     pub fn poll(&mut self, now: LocalTime, wall: WallTime) -> Option<Claim> {
         if now < self.due {
             return None;
