@@ -22,7 +22,7 @@ const LINK_OFFSET: Span = Span::from_millis(20);
 const PTIME: Span = Span::from_millis(5);
 /// Number of the group of all zones.
 const ALL_ZONES: u16 = 1000;
-/// After the last announcement: restores and forgets everything.
+/// Time after the last announcement: zones restore the program and forget everything.
 const QUIET: Span = Span::from_secs(5);
 /// Clocks are mapped before the first announcement.
 const MAPPED: Span = Span::from_secs(2);
@@ -64,7 +64,7 @@ struct Truth {
     id: AnnouncementId,
     station: usize,
     priority: Priority,
-    /// Zones that should play it, if they can.
+    /// Zones that should play the announcement, if they can.
     targets: Vec<usize>,
     pressed: TrueTime,
     length: Span,
@@ -192,7 +192,7 @@ impl ZonesWorld {
             let mut at = MAPPED;
             for number in 0.. {
                 at += Span::from_millis(self.rng.i64(150..4000));
-                // Often at the same instant as other stations.
+                // A station often starts at the same instant as other stations.
                 if self.rng.bool() {
                     at = (LocalTime::ZERO + at).next_of(Span::from_millis(500)) - LocalTime::ZERO;
                 }
@@ -354,7 +354,7 @@ impl ZonesWorld {
         for zone in 0..self.zones.len() {
             let mut arrivals = Vec::new();
             self.paths[zone][station][0].carry(bytes.len(), self.now, |at| arrivals.push(at));
-            // An attacker sends some again later.
+            // An attacker sends some claims again later.
             if self.rng.u8(..50) == 0 {
                 arrivals.push(self.now.after(Span::from_millis(self.rng.i64(1100..8000))));
             }

@@ -14,8 +14,8 @@ use crate::clock::TrueTime;
 const SILENCE: Span = Span::from_millis(500);
 /// Maximum error of a start or end in a zone without faults: half a fade and a packet.
 const NEAR: Span = Span::from_millis(30);
-/// Within this time, a zone without faults finds a running announcement: the interval of claims and
-/// two lost claims.
+/// Maximum time until a zone without faults finds a running announcement: the interval of claims
+/// and two lost claims.
 const JOINED: Span = Span::from_millis(1600);
 
 /// Verdict on a run. Each fault is described with zone and announcement.
@@ -26,7 +26,7 @@ pub struct ZonesOutcome {
     /// Announcements that were the first choice of a reachable zone during a fault.
     pub due: usize,
     pub lost: Vec<String>,
-    /// Played without being due, or at the same time as another.
+    /// Turns that played without being due, or at the same time as another turn.
     pub doubled: Vec<String>,
     /// Zones with a gain other than exactly 1 for the program in the end.
     pub unrestored: Vec<usize>,
@@ -100,7 +100,7 @@ impl Oracle {
         &self.world.truths[index]
     }
 
-    /// When the zone is free again.
+    /// Time at which the zone is free again.
     fn frees(&self, index: usize) -> TrueTime {
         let truth = self.truth(index);
         truth.ends.after(if truth.dies.is_some() { SILENCE } else { Span::ZERO })
@@ -174,7 +174,8 @@ impl Oracle {
         }
     }
 
-    /// Whether it plays from its start on, and until when. Declarative, unlike the arbiter.
+    /// Whether the announcement plays from its start on, and until when. Declarative, unlike the
+    /// arbiter.
     fn expects(&self, index: usize, cluster: &[usize]) -> Option<Expected> {
         let claim = &self.claims[index];
         let precedes = |other: usize| self.claims[other].precedence(claim) == Ordering::Greater;
@@ -244,7 +245,7 @@ impl Oracle {
         outcome.doubled.extend(rest.map(|received| format!("zone {zone}: {received:?}")));
     }
 
-    /// Under faults, an announcement that no other contests must be heard while it arrives.
+    /// Under faults, an announcement without a competitor must play while its packets arrive.
     fn judge_faulty(&self, zone: usize, cluster: &[usize], outcome: &mut ZonesOutcome) {
         for &index in cluster {
             let truth = self.truth(index);

@@ -13,7 +13,7 @@ use crate::clock::{SimClock, TrueTime};
 /// The device takes frames this long before they are presented.
 const LEAD: Span = Span::from_millis(5);
 const TICK: Span = Span::from_millis(1);
-/// Half of the way from unity to −20 dB. Ramps to silence cross it, too.
+/// Gain half way from unity to −20 dB. Ramps to silence cross it, too.
 pub(super) const HALF_DUCKED: f32 = 0.55;
 /// Compact NTP timestamps, as in RTCP.
 const READING_ERROR: Span = Span::from_nanos(7_633);
@@ -36,7 +36,7 @@ pub(super) struct SimZone {
     tick: LocalTime,
     on: Vec<Option<TrueTime>>,
     last_duck: f32,
-    /// Revision of the curves, if none changes any more.
+    /// Revision of the curves, if the curves no longer change.
     settled: Option<u64>,
     pub(super) received: Vec<Heard>,
     /// Presentation times at which the program crosses [`HALF_DUCKED`], and whether down.
