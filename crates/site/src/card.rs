@@ -37,7 +37,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Interval of unchanged states.
 const EVERY: Span = Span::from_secs(1);
 
-/// Plays all zones of a card until `stop`, with `before` applied first. At the end it fades.
+/// Plays all zones of a card until `stop`, with `before` applied first. Fades at the end.
 pub fn run_card(
     (site, place): (&Site, &Place),
     card: &str,

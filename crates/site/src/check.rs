@@ -356,7 +356,7 @@ impl<'a> Checker<'a> {
 
     fn exactly_one(&mut self, section: &Section<'a>, keys: &[&str], listed: &'static str) {
         let found = keys.iter().filter(|key| section.has(key)).count();
-        // A refused `exec` counts as one of them.
+        // A refused `exec` counts as one of the keys.
         if found != 1 && !section.has("exec") {
             let table = section.title.clone();
             self.mistakes.add(section.at, MistakeKind::ExactlyOne { table, keys: listed, found });

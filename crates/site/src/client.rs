@@ -1,4 +1,4 @@
-//! Asks the nodes of a building.
+//! Sends requests to the nodes of a building.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ const COPY_LIMIT: Duration = Duration::from_secs(60);
 /// The node's clock minus this one: the offset next to zero at which the node answered between
 /// both times.
 fn clock_offset(asked: i64, answered: i64, received: i64) -> Span {
-    // A node of an earlier version reports no time.
+    // A node of an earlier version does not report its time.
     if answered == 0 {
         return Span::ZERO;
     }
@@ -57,7 +57,7 @@ pub struct Asked {
 pub struct Pushed {
     /// Name of the node.
     pub node: String,
-    /// The epoch it has now and the number of copied files, or why it keeps what it has.
+    /// The node's epoch now and the number of copied files, or why the node keeps its old file.
     pub epoch: Result<(u64, usize), AskFailed>,
 }
 
@@ -70,7 +70,7 @@ pub enum AskFailed {
     /// No valid answer.
     #[error(transparent)]
     Ask(#[from] AskError),
-    /// The node lacks files that it was sent.
+    /// The node lacks files that were sent to it.
     #[error("it lacks files that it was sent\nhint: push again")]
     Lacking,
     /// The file has no such zone.
@@ -150,7 +150,7 @@ impl<'a> NodeClient<'a> {
         Ok(self.client(node)?.node()?)
     }
 
-    /// This machine answers without encryption by loopback.
+    /// Client for a node. The node of this machine answers via loopback, without encryption.
     fn client(&self, node: &str) -> Result<WorkerClient, AskFailed> {
         let place = self.site.place(Some(node))?;
         let host = match is_own(place.address) {

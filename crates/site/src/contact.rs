@@ -1,6 +1,6 @@
 //! Contacts: switches at GPIO lines of a node that start announcements.
 //!
-//! `local.toml` of the node has them, next to the wires.
+//! They are in `local.toml` of the node, as they depend on the node's wires.
 
 mod debounce;
 mod line;
@@ -20,9 +20,9 @@ pub struct Contact {
     pub name: String,
     /// Path of the chip's device.
     pub(crate) chip: PathBuf,
-    /// Number of the line at the chip.
+    /// Number of the line on its chip.
     pub(crate) line: u32,
-    /// Whether the closed contact connects the line to ground.
+    /// Whether the contact connects the line to ground when it is closed.
     pub(crate) active_low: bool,
     /// What it starts.
     pub action: ContactAction,
@@ -37,9 +37,9 @@ pub struct Contact {
 pub enum ContactAction {
     /// A page while the contact is closed.
     Page,
-    /// This message or file, once per closure.
+    /// Plays this message or file, once per closure.
     Play(String),
-    /// This message or file, again and again while the contact is closed.
+    /// Plays this message or file, again and again while the contact is closed.
     Repeat(String),
 }
 

@@ -38,7 +38,7 @@ fn replace_by(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    // A file of an earlier attempt can have another mode.
+    // A temporary file of an earlier attempt can have another mode.
     let _ = fs::remove_file(&new);
     let mut file = File::options().write(true).create_new(true).mode(mode).open(&new)?;
     file.write_all(bytes)?;

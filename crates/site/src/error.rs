@@ -40,7 +40,7 @@ pub enum Error {
     /// The run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The file does not permit it.
+    /// The building file does not permit the request.
     #[error("{0}")]
     Usage(String),
 }

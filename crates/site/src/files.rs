@@ -8,7 +8,8 @@ use tautline_api::v1::MAX_PUSHED_FILE;
 
 use crate::{Message, RuleTimes, Site};
 
-/// Endings of copied files. Others could be settings of the node, or its identity.
+/// File extensions that are copied. Files with other extensions could be settings of the node, or
+/// its identity.
 const COPIED: [&str; 4] = ["wav", "flac", "ics", KEY];
 /// Ending of keys.
 const KEY: &str = "key";
@@ -27,7 +28,7 @@ pub enum FileFault {
     /// The file has no such message.
     #[error("the building file has no message {0:?}\nhint: add [message.{0}] to it")]
     NoMessage(String),
-    /// It has another hash than the building file says.
+    /// The recording's hash differs from the hash in the building file.
     #[error(
         "message {message}: {} has SHA-256 {found}\nhint: copy the right recording, or write sha256 = \"{found}\"",
         path.display()
@@ -40,7 +41,7 @@ pub enum FileFault {
         /// Hash of the file.
         found: String,
     },
-    /// It is too large to copy.
+    /// The recording is too large to copy.
     #[error(
         "{} has {bytes} bytes, and at most {MAX_PUSHED_FILE} are copied\nhint: save it as FLAC, or copy it by hand to an absolute path",
         path.display()
@@ -126,7 +127,7 @@ impl Site {
         Ok(path)
     }
 
-    /// The key that is copied, if it cannot be read here.
+    /// Path of the key to copy, if the key cannot be read here.
     pub fn faulty_key(&self, folder: &Path) -> Option<FileFault> {
         let path = self.srtp_key_file.as_deref().filter(|path| is_copied(path))?;
         let path = folder.join(path);

@@ -58,7 +58,7 @@ pub use transmit::{Announced, Capture, Transmission, capture, send_source, trans
 /// Name of the file.
 pub const FILE_NAME: &str = "building.toml";
 
-/// Maximum size of the file. A zone takes about 200 bytes.
+/// Maximum size of the file. A zone needs about 200 bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
 /// Maximum number of reported mistakes.
@@ -67,7 +67,8 @@ pub const MAX_MISTAKES: usize = 1000;
 /// A valid building file.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// Version of the file. Two files with one epoch have one hash, or the site has a fault.
+    /// Version of the file. Two files with the same epoch but different hashes are a fault of the
+    /// site.
     pub epoch: u64,
     /// Hash of the file's bytes.
     pub hash: SiteHash,
@@ -79,7 +80,7 @@ pub struct Site {
     pub latency: Span,
     /// Key that encrypts announcements and the building's own sources; a path on every node.
     pub srtp_key_file: Option<PathBuf>,
-    /// Folder of the building file, where the path of the key begins.
+    /// Folder of the building file. The path of the key is relative to it.
     pub folder: PathBuf,
     /// Priorities by name.
     pub priorities: BTreeMap<String, u8>,
@@ -127,7 +128,7 @@ pub struct Card {
     pub periods: u32,
 }
 
-/// Loudspeakers that play the same.
+/// Loudspeakers that play the same sound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Zone {
     /// Number in claims, 1 to 65535, distinct from those of all zones and groups.
@@ -150,9 +151,10 @@ pub struct Zone {
     pub page_volume: Gain,
     /// Minimum volume of emergencies, also in a muted zone.
     pub emergency_volume: Gain,
-    /// Whether `max-volume` is that minimum, because the file has no `emergency-volume`.
+    /// Whether `max-volume` is the minimum volume of emergencies, because the file has no
+    /// `emergency-volume`.
     pub limits_emergencies: bool,
-    /// Whether it is mute at the start.
+    /// Whether the zone is muted at the start.
     pub mute: bool,
     /// Delay after the presentation time.
     pub delay: Span,

@@ -1,4 +1,4 @@
-//! `local.toml`, which only its node knows and no other machine can change: programs that write
+//! `local.toml`, a file of a node that no other machine can read or change: programs that write
 //! sound to standard output, and contacts.
 //!
 //! The building file names the programs as sources.
@@ -24,8 +24,8 @@ const SYSTEM_FOLDER: &str = "/etc/tautline";
 /// Silence after which a program has stalled.
 const TIMEOUT: Span = Span::from_secs(10);
 
-/// Why a source of a program is not sent, or contacts are not watched. Each text but one of a
-/// program has a hint.
+/// Why a source of a program is not sent, or contacts are not watched. Each text has a hint, except
+/// the text of a program's error.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     /// The file cannot be read.
@@ -46,7 +46,7 @@ pub enum LocalError {
         /// Name.
         name: String,
     },
-    /// A value of the file is invalid.
+    /// A value in the file is invalid.
     #[error("invalid `{key}` of source {name:?} in {path}\nhint: write {write}")]
     Value {
         /// The file.

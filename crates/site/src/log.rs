@@ -50,7 +50,7 @@ pub(crate) fn newly_over(
 ///
 /// # Errors
 ///
-/// If the file cannot be written, as on a full disk; then the file has no part of the entry.
+/// Error if the file cannot be written, as on a full disk. The file then has no part of the entry.
 pub fn append_log(path: &Path, entry: &impl Serialize) -> io::Result<()> {
     append(path, entry, MAX_BYTES)
 }

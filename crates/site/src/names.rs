@@ -2,7 +2,7 @@
 
 use strsim::damerau_levenshtein;
 
-/// Longest name that is compared; the time is the product of the lengths.
+/// Longest name that is compared. The time of a comparison grows with the product of the lengths.
 const MAX_LENGTH: usize = 64;
 
 /// Maximum number of compared names.

@@ -53,7 +53,7 @@ pub struct NodeConfig {
     pub site: Arc<Site>,
     /// The node.
     pub place: Place,
-    /// Path of the building file; a pushed one replaces it.
+    /// Path of the building file; a pushed file replaces it.
     pub path: PathBuf,
     /// Creates the command of a process.
     pub command: Box<dyn Fn(&Role) -> Command + Send + Sync>,
@@ -101,12 +101,12 @@ struct Standing {
     is_over: bool,
 }
 
-/// First and longest pause before a restart.
+/// First pause and longest pause before a restart.
 const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
-/// After a run of this length, the next pause is the first again.
+/// After a run of this duration, the next pause is as short as the first pause.
 const STEADY: Span = Span::from_secs(10);
-/// A card process whose device plays reports each second. One that is silent for this long hangs:
-/// a user sees the fault within 10 s.
+/// A card process whose device plays reports each second. A process that does not report for this
+/// long hangs: a user sees the fault within 10 s.
 const HANGS: Span = Span::from_secs(8);
 /// Faults have Unix seconds.
 const NANOS: i64 = 1_000_000_000;
@@ -176,9 +176,9 @@ impl BuildingNode {
         })
     }
 
-    /// Kills card processes that report nothing, and what processes that ended left behind. Writes
-    /// the faults and signs of life. Call about once a second. Returns whether the device of each
-    /// running card process makes progress.
+    /// Kills card processes that report nothing, and child processes that ended processes left
+    /// behind. Writes the faults and signs of life. Call about once a second. Returns whether the
+    /// device of each running card process makes progress.
     pub fn watch(&self) -> bool {
         self.show_life();
         let now = now();
@@ -242,7 +242,7 @@ impl BuildingNode {
         self.building.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the thread of this role goes on.
+    /// Whether the thread of this role continues.
     fn keeps(&self, role: &Role) -> bool {
         let mut standing = self.standing();
         let keeps = !standing.is_over && self.roles().contains(role);
@@ -277,7 +277,7 @@ impl BuildingNode {
             return Some(child.fault(&[]));
         }
         if self.part(role) != part {
-            // A newer file came while it started.
+            // A newer building file arrived while the process started.
             child.end();
         }
         standing.children.insert(role.clone(), child);
@@ -387,7 +387,7 @@ impl BuildingNode {
         note.filter(|_| begins).iter().for_each(|note| (self.config.notify)(note));
     }
 
-    /// The zone of the file, with its saved changes.
+    /// The zone in the building file, with its saved changes.
     fn zone(&self, name: &str, saved: &SavedZones) -> Result<Zone, ZoneRefused> {
         let (site, place) = self.building();
         let zone = site.zones.get(name).filter(|zone| zone.node == place.name);
@@ -399,7 +399,8 @@ impl BuildingNode {
     }
 }
 
-/// Names stations by their ranks. A card may run on with an older building file, which lacks them.
+/// Names stations by their ranks. A card may continue with an older building file, which lacks new
+/// stations.
 fn name_stations(site: &Site, announcements: &mut [AnnouncementState]) {
     for announcement in announcements {
         let mut stations = site.stations.iter();
@@ -408,7 +409,7 @@ fn name_stations(site: &Site, announcements: &mut [AnnouncementState]) {
     }
 }
 
-/// Ends the announcements that play, and returns them.
+/// Marks the playing announcements as ended, and returns them.
 fn cut_off(announcements: &mut [AnnouncementState]) -> Vec<AnnouncementState> {
     let playing = announcements.iter_mut().filter(|it| it.result == AnnouncementResult::Playing);
     let cut = playing.map(|it| {

@@ -16,16 +16,16 @@ use tautline_proto::zone::Arbiter;
 
 use crate::{Error, Node, Site};
 
-/// A node of the building, as the machine that is this node.
+/// The machine's node in the building.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// Name of the node.
     pub name: String,
-    /// Its address, and so its network interface.
+    /// Address of the node, which also chooses the network interface.
     pub address: IpAddr,
 }
 
-/// Why the file has no node for this machine.
+/// Reason why the file has no node for this machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHere {
     /// No node has this name.

@@ -39,7 +39,7 @@ pub struct ScheduleRule {
 /// Times of a rule.
 #[derive(Debug, Clone)]
 pub enum RuleTimes {
-    /// At these times on these days of the week.
+    /// The rule plays at these times on these days of the week.
     Weekly {
         /// Times.
         at: Vec<Time>,
@@ -48,7 +48,7 @@ pub enum RuleTimes {
     },
     /// By a cron expression.
     Cron(Cron),
-    /// At the events of this iCalendar file.
+    /// The rule plays at the events of this iCalendar file.
     Calendar(PathBuf),
 }
 
@@ -94,7 +94,7 @@ struct LoadedRule {
     holidays: Calendar,
 }
 
-/// Why a rule does not play, or not all of it.
+/// Why a rule, or a part of it, does not play.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduleFault {
     /// Rule.
@@ -218,12 +218,12 @@ impl Schedule {
 
 impl LoadedRule {
     fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Play> {
-        // A day elsewhere begins up to a day before it does here.
+        // A day in another time zone begins up to a day earlier than here.
         let first = zone.to_datetime(after).date().checked_sub(1.day()).ok()?;
         let days = first.series(1.day()).take(HORIZON as usize);
         let mut candidates: Vec<(Timestamp, Option<String>)> = Vec::new();
         for day in days {
-            // One more day can have an earlier event of another time zone.
+            // The day after can have an earlier event of another time zone.
             let is_complete = !candidates.is_empty();
             let of_day = self.instants(day, zone).into_iter();
             candidates.extend(of_day.filter(|(at, _)| *at > after && self.permits(*at, zone)));

@@ -23,7 +23,7 @@ impl Mistakes {
     }
 
     pub(crate) fn add(&mut self, at: usize, kind: MistakeKind) {
-        // One more shows that there are more.
+        // One more mistake shows that there are more mistakes.
         if !self.is_full() {
             self.0.push((at, kind));
         }
@@ -40,7 +40,7 @@ pub(crate) struct At<T> {
 /// A table of the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Section<'a> {
-    /// For messages, such as `zone 'gym'`.
+    /// Title for messages, such as `zone 'gym'`.
     pub(crate) title: String,
     pub(crate) at: usize,
     table: &'a DeTable<'a>,
@@ -95,7 +95,7 @@ impl<'a> Section<'a> {
         found
     }
 
-    /// Tables in all its keys that are in `names`, in the order of the file.
+    /// Tables in all keys that are in `names`, in the order of the file.
     pub(crate) fn inner(
         &self,
         names: &[&str],

@@ -30,7 +30,7 @@ const SHAPES: [(&str, Shape); 5] = [
     ("low-pass", Shape::Pass(BandShape::LowPass)),
 ];
 
-/// A band's shape, before its gain is known.
+/// Shape of a band, before its gain is known.
 #[derive(Clone, Copy)]
 pub(crate) enum Shape {
     WithGain(fn(Gain) -> BandShape),
@@ -144,7 +144,7 @@ fn bands_text(bands: &[Band]) -> String {
 }
 
 impl Zone {
-    /// Applies the valid values of a change. Returns why the others are refused.
+    /// Applies the valid values of a change. Returns why the other values are refused.
     pub(crate) fn change(&mut self, site: &Site, change: &ZoneChange) -> Vec<ZoneRefused> {
         let ZoneChange { zone, muted, delay, equalizer, limiter, source, .. } = change;
         let mut refused = Vec::new();
@@ -204,7 +204,7 @@ impl Zone {
         VolumeLimits { min, max: max.max(page) }
     }
 
-    /// Writes its settings to its state.
+    /// Writes the zone's settings to its state.
     pub(crate) fn show(&self, state: &mut ZoneState) {
         state.source.clone_from(&self.source);
         state.volume = self.volume.to_string();
@@ -222,7 +222,7 @@ impl Zone {
         state
     }
 
-    /// Settings of its output at `rate`.
+    /// Settings of the zone's output at `rate`.
     pub(crate) fn output(&self, rate: Rate) -> OutputSettings {
         OutputSettings {
             // The bands were checked at the rate.
@@ -232,7 +232,7 @@ impl Zone {
         }
     }
 
-    /// Volumes of its engine. A mute leaves emergencies.
+    /// Volumes of the zone's engine. A mute does not silence emergencies.
     pub(crate) fn volumes(&self) -> ZoneVolumes {
         let unless_muted = |volume| if self.mute { Gain::SILENCE } else { volume };
         ZoneVolumes {

@@ -52,11 +52,11 @@ pub struct Transmission {
 pub struct Announced {
     /// Claims.
     pub plan: AnnouncementPlan,
-    /// Precedes the input. A microphone is sent after it.
+    /// Sound that precedes the input. The microphone is sent after this sound.
     pub chime: Option<Chime>,
     /// Requested when the microphone is sent.
     pub opens: Stop,
-    /// Ends it after this time below −50 dBFS.
+    /// Ends after this time below −50 dBFS.
     pub end_after: Option<Span>,
     /// New WAV file for the sent sound.
     pub record: Option<PathBuf>,
@@ -193,7 +193,7 @@ pub struct Capture<'a> {
     pub to: &'a Path,
     /// Maximum duration.
     pub duration: Option<Span>,
-    /// Ends it after this time below −50 dBFS.
+    /// Ends after this time below −50 dBFS.
     pub end_after: Option<Span>,
 }
 
@@ -204,7 +204,7 @@ pub fn capture(
     scheduler: Scheduler,
     stop: &Stop,
 ) -> Result<(), Error> {
-    /// Period of the recorder's ring, and of the end.
+    /// Interval at which the recording is written and the end is checked.
     const STEP: Span = Span::from_millis(20);
     let Capture { input, to, duration, end_after } = sound;
     let device = settings(site, &input)?;
@@ -224,7 +224,7 @@ pub fn capture(
     Ok(())
 }
 
-/// Stereo, or mono if the input has only that.
+/// Stereo, or mono if the input has only one channel.
 fn settings(site: &Site, input: &DeviceSpec) -> Result<Settings, Error> {
     let with = |channels| Settings { rate: site.rate, channels, period: PERIOD, periods: PERIODS };
     let wanted = Wanted { rate: Some(site.rate), channels: None };

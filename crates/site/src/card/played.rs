@@ -48,7 +48,8 @@ const SWITCHED: Span = Span::from_millis(500);
 #[derive(Default)]
 struct Left {
     announcements: Vec<AnnouncementState>,
-    /// From the same events, so that an announcement in the list is never missing here.
+    /// Announcement that plays. It is taken from the same events as the list, so that an
+    /// announcement in the list is never missing here.
     playing: Option<AnnouncementId>,
     notes: Vec<String>,
     /// Notes of the engine so far.
@@ -81,7 +82,7 @@ struct Switch {
 
 pub(super) struct PlayedZone {
     zone: Zone,
-    /// A change of the source, until the new one plays.
+    /// A change of the source, until the new source plays.
     switch: Option<Switch>,
     state: ZoneState,
     since: LocalTime,
@@ -370,13 +371,13 @@ fn remember<'a>(
     Some(known)
 }
 
-/// Adds a rejected announcement. A flood of them displaces no other.
+/// Adds a rejected announcement. A flood of rejected announcements displaces no other entries.
 fn reject(all: &mut Vec<AnnouncementState>, id: String, why: ClaimRefused) {
     const REJECTED: usize = 4;
     let reason = Some(why.name().to_owned());
     let is_rejected = |it: &AnnouncementState| it.result == AnnouncementResult::Rejected;
     if let Some(known) = all.iter_mut().find(|it| it.id == id) {
-        // A repeated claim of an announcement that played is nothing new.
+        // A repeated claim of an announcement that played adds no entry.
         if is_rejected(known) {
             known.reason = reason;
         }

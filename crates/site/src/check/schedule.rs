@@ -71,7 +71,7 @@ impl<'a> Checker<'a> {
     fn times(&mut self, rule: &Section<'a>) -> RuleTimes {
         if rule.has("cron") {
             let cron = rule.parse("cron", CRON, &mut self.mistakes, str::parse::<Cron>);
-            // In place of an invalid one.
+            // In place of an invalid value.
             return cron.map_or(RuleTimes::Calendar(PathBuf::new()), RuleTimes::Cron);
         }
         if rule.has("calendar") {
@@ -99,7 +99,7 @@ impl<'a> Checker<'a> {
         self.values("except", DATES, given, date).into_iter().collect()
     }
 
-    /// Values of a list, without those that are invalid, which are reported.
+    /// Valid values of a list. Reports the invalid values.
     fn values<T>(
         &mut self,
         key: &'static str,

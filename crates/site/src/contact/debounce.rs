@@ -23,10 +23,11 @@ impl Debouncer {
         Self { is_closed, level: is_closed, edge: LocalTime::ZERO }
     }
 
-    /// Takes an edge to closed or open. Returns a change before it, as [`Self::poll`].
+    /// Handles an edge to closed or open. Returns a change before the edge, as [`Self::poll`] does.
     pub(super) fn handle_edge(&mut self, is_closed: bool, at: LocalTime) -> Option<bool> {
         let before = self.poll(at);
-        // The kernel drops the oldest edges of a full queue: two alike are a bounce too.
+        // The kernel drops the oldest edges of a full queue, so two edges to the same level are a
+        // bounce, too.
         (self.level, self.edge) = (is_closed, at.max(self.edge));
         before
     }

@@ -18,7 +18,7 @@ use super::debounce::Debouncer;
 
 /// The kernel's number of a rising edge, from inactive to active (`linux/gpio.h`).
 const RISING: u32 = 1;
-/// Edges per read; the kernel keeps as many for a line.
+/// Maximum edges per read. The kernel keeps as many edges for a line.
 const EDGES: usize = 16;
 /// Words of 8 bytes of an edge.
 const WORDS: usize = size_of::<LineEdgeEvent>() / 8;
@@ -36,7 +36,7 @@ pub(crate) struct LineError {
 pub(crate) struct ContactLine {
     /// Readable when there are edges.
     edges: File,
-    /// Whether they may come as text.
+    /// Whether edges may come as text.
     is_pipe: bool,
     debouncer: Debouncer,
 }
@@ -51,7 +51,7 @@ impl ContactLine {
 
     fn request(contact: &Contact) -> io::Result<Self> {
         let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-        // With write access, a pipe has no end.
+        // Open with write access, so that the pipe never reports its end.
         let chip =
             File::options().read(true).write(true).custom_flags(nonblock).open(&contact.chip)?;
         if chip.metadata()?.file_type().is_fifo() {
@@ -92,7 +92,7 @@ impl ContactLine {
         let mut changes = Vec::new();
         for edge in words.chunks_exact(WORDS) {
             let edge = LineEdgeEvent::from_slice(edge).map_err(system)?;
-            // The kernel has CLOCK_MONOTONIC, as `now`.
+            // The kernel's timestamps are from CLOCK_MONOTONIC, as is `now`.
             let at = LocalTime::from_nanos(edge.timestamp_ns.try_into().unwrap_or(i64::MAX));
             changes.extend(self.debouncer.handle_edge(edge.kind == RISING, at.min(now)));
         }

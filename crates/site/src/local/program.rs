@@ -21,11 +21,11 @@ const MAX_LINE: usize = 200;
 /// Timeout for the end of a program that closed its output.
 const ENDS: Duration = Duration::from_secs(1);
 
-/// It belongs to the process group of its source's process, which the node kills.
+/// The program belongs to the process group of its source's process. The node kills this group.
 pub(crate) struct LocalProgram {
     source: LocalSource,
     child: Child,
-    /// The device opens it by its number.
+    /// The device opens the pipe by its descriptor number.
     pipe: PipeReader,
     /// How the output ended.
     ended: Receiver<Output>,
@@ -67,13 +67,13 @@ impl LocalProgram {
         Ok(Self { source, child, pipe, ended, errors })
     }
 
-    /// The device that captures its sound.
+    /// Device that captures the program's sound.
     pub(crate) fn device(&self) -> DeviceSpec {
         let path = PathBuf::from(format!("/dev/fd/{}", self.pipe.as_raw_fd()));
         DeviceSpec::Software(SoftwareSpec::File(path.into()))
     }
 
-    /// Exit status, if it ends soon.
+    /// Exit status, if the program ends soon.
     fn status(&mut self) -> Option<String> {
         let end = Instant::now() + ENDS;
         loop {
@@ -136,7 +136,7 @@ fn is_readable(output: &impl AsFd, timeout: Option<Span>) -> bool {
         Timespec { tv_sec: nanos / 1_000_000_000, tv_nsec: nanos % 1_000_000_000 }
     });
     let mut events = [PollFd::new(output, PollFlags::IN)];
-    // After an error, the read reports it.
+    // After an error, the next read reports the error.
     !matches!(poll(&mut events, timeout.as_ref()), Ok(0))
 }
 
@@ -156,7 +156,7 @@ fn last_line(error: ChildStderr) -> String {
         for byte in bytes {
             match byte {
                 b'\n' | b'\r' => keep(&mut line),
-                // Without an end, it is cut.
+                // A line without an end is cut.
                 byte if line.len() < 4 * MAX_LINE => line.push(*byte),
                 _ => {}
             }

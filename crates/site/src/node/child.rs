@@ -12,10 +12,11 @@ use tautline_proto::time::LocalTime;
 
 /// Lines of standard error that are kept: a message and its hints.
 const KEPT: usize = 20;
-/// Lines that wait for the process to read them. One that leaves more unread hangs.
+/// Lines that wait for the process to read them. A process with more unread lines hangs.
 const UNREAD: usize = 1000;
 
-/// It leads a process group, so that its own children end with it: they keep its pipes open.
+/// The process leads a process group, so that its own children end with it. Otherwise they would
+/// keep its pipes open.
 pub(super) struct RunningChild {
     child: Child,
     input: Option<SyncSender<String>>,
@@ -23,14 +24,14 @@ pub(super) struct RunningChild {
     pub(super) reported: LocalTime,
 }
 
-/// Its lines, until it closes standard output.
+/// Lines of the process, until it closes standard output.
 pub(super) struct ChildLines {
     lines: Lines<BufReader<ChildStdout>>,
     errors: Option<JoinHandle<Vec<String>>>,
 }
 
 impl RunningChild {
-    /// Starts it, with a first line for its standard input.
+    /// Starts the process, with a first line for its standard input.
     pub(super) fn start(mut command: Command, first: &str) -> io::Result<(Self, ChildLines)> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.process_group(0).spawn()?;
@@ -57,7 +58,7 @@ impl RunningChild {
         }
     }
 
-    /// Closes its standard input, which ends it.
+    /// Closes the standard input of the process, which ends the process.
     pub(super) fn end(&mut self) {
         self.input = None;
     }
@@ -69,11 +70,11 @@ impl RunningChild {
 
     /// Kills it and its children.
     pub(super) fn kill(&self) {
-        // Its number is not free before `fault` or `drop` waits for it.
+        // The process number stays reserved until `fault` or `drop` waits for the process.
         let _ = kill_process_group(self.id(), Signal::KILL);
     }
 
-    /// Whether it ended. Its children may still run.
+    /// Whether the process ended. Its children may still run.
     pub(super) fn is_over(&self) -> bool {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(self.id()), look), Ok(None))
@@ -83,7 +84,7 @@ impl RunningChild {
         Pid::from_child(&self.child)
     }
 
-    /// Why it ended: its own error with the fix, or its exit status.
+    /// Why the process ended: its own error with the fix, or its exit status.
     pub(super) fn fault(mut self, errors: &[String]) -> String {
         let status = self.child.wait();
         let error = errors.iter().rposition(|line| line.starts_with("error: "));
@@ -105,14 +106,14 @@ impl ChildLines {
         self.lines.next()?.ok()
     }
 
-    /// Newest lines of standard error, once it is closed.
+    /// Newest lines of standard error. Waits until standard error is closed.
     pub(super) fn errors(&mut self) -> Vec<String> {
         let errors = self.errors.take().map(JoinHandle::join);
         errors.and_then(Result::ok).unwrap_or_default()
     }
 }
 
-/// Ends with the process, or once no more lines can come.
+/// The thread ends with the process, or once no more lines can come.
 fn write_lines(mut input: ChildStdin, lines: &Receiver<String>) {
     while lines.recv().is_ok_and(|line| input.write_all(line.as_bytes()).is_ok()) {}
 }

@@ -18,8 +18,7 @@ use crate::{Contact, ContactAction, LocalError};
 
 /// Interval of attempts to open a line.
 const RETRY: Span = Span::from_secs(5);
-/// Maximum number of pages of a contact at a time: one collects its results for up to 3 s after its
-/// end.
+/// Maximum pages of a contact at a time: a page collects its results for up to 3 s after its end.
 const PAGES: usize = 4;
 
 /// Watches the contacts until it is dropped, which also ends their pages.
@@ -37,13 +36,13 @@ impl Drop for ContactWatch {
 
 struct Watched {
     contact: Contact,
-    /// `None` while it cannot be read.
+    /// Line of the contact; `None` while it cannot be read.
     line: Option<ContactLine>,
-    /// Time of the next attempt to open it.
+    /// Time of the next attempt to open the line.
     opens: LocalTime,
-    /// Its end ends the page.
+    /// Standard input of the page's process. Its end ends the page.
     page: Option<ChildStdin>,
-    /// Each process of the contact has a clone.
+    /// Each process of the contact holds a clone.
     running: Arc<()>,
 }
 
@@ -52,7 +51,7 @@ impl BuildingNode {
     ///
     /// # Errors
     ///
-    /// If a thread or pipe cannot be created.
+    /// Error if a thread or pipe cannot be created.
     pub fn watch_contacts(
         self: &Arc<Self>,
         contacts: Result<Vec<Contact>, LocalError>,
@@ -99,7 +98,7 @@ impl BuildingNode {
 }
 
 impl Watched {
-    /// Opens the line if that is due.
+    /// Opens the line if an attempt is due.
     fn open(&mut self, node: &BuildingNode) {
         if self.line.is_some() || now() < self.opens {
             return;
@@ -140,7 +139,8 @@ impl Watched {
     }
 
     fn change(&mut self, node: &BuildingNode, is_closed: bool) {
-        // The end of its input ends a page or a repeated message. Another message plays on.
+        // The end of standard input ends a page or a repeated message. Another message plays to its
+        // end.
         self.page = None;
         if !is_closed {
             return;
@@ -174,7 +174,7 @@ fn wait(watched: &[Watched], stopped: &PipeReader) -> Option<Vec<bool>> {
     let lines = watched.iter().filter_map(|it| it.line.as_ref());
     let mut polled: Vec<_> = lines.map(|line| PollFd::new(line, PollFlags::IN)).collect();
     polled.push(PollFd::new(stopped, PollFlags::IN));
-    // After an error, none is ready.
+    // After an error, no line is ready.
     let _ = poll(&mut polled, left.as_ref());
     let mut ready = polled.iter().map(|it| !it.revents().is_empty());
     let ready_lines = watched.iter().map(|it| it.line.is_some() && ready.next() == Some(true));

@@ -10,7 +10,8 @@ use crate::disk;
 
 /// A zone that is silent for this long has a fault. Restarts of a source are shorter.
 const SILENT_SECONDS: u64 = 5;
-/// The same before it plays the first time: the machines of a building start one after the other.
+/// The same for a zone that has not played yet: the machines of a building start one after the
+/// other.
 const START_SECONDS: u64 = 60;
 
 /// At most one fault per kind and name, so their number has a bound.

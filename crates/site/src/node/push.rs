@@ -11,10 +11,10 @@ use super::{BuildingNode, NANOS, Role, Standing};
 use crate::files::{is_copied, is_private, sha256};
 use crate::{Place, Site, Source, disk, unix_nanos};
 
-/// Files that the last push lacked, by their SHA-256.
+/// Files that were missing in the last push, by their SHA-256.
 pub(super) type Awaited = BTreeSet<String>;
 
-/// Folder of files that a push lacked, next to the building file.
+/// Folder for files that were missing in a push, next to the building file.
 const STAGED: &str = ".taut-push";
 
 impl BuildingNode {
@@ -50,7 +50,7 @@ impl BuildingNode {
                 replace(&to, &bytes).map_err(|error| storage(&to, &error))?;
             }
         }
-        // What it still holds belongs to pushes that were given up.
+        // Files that are still there belong to pushes that were given up.
         let _ = std::fs::remove_dir_all(folder.join(STAGED));
         let epoch = new.0.epoch;
         if !is_same {
@@ -77,8 +77,8 @@ impl BuildingNode {
         disk::replace_private(&path, bytes).map_err(|error| storage(&path, &error))
     }
 
-    /// Uses a pushed building file: ends the processes whose part changed, which start again.
-    /// Returns new processes for [`Self::keep`].
+    /// Uses a pushed building file: restarts the processes whose part changed. Returns new
+    /// processes for [`Self::keep`].
     pub fn update(&self) -> Vec<Role> {
         let Some((site, place)) = self.standing().pushed.take() else { return Vec::new() };
         let before = self.parts();
@@ -142,7 +142,7 @@ impl BuildingNode {
     }
 }
 
-/// What receivers know of a source.
+/// The part of a source that receivers depend on.
 fn received(source: &Source) -> String {
     match source {
         Source::Stream(address) => format!("{address:?}"),

@@ -12,7 +12,8 @@ use crate::{Site, disk};
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
 
 impl SavedZones {
-    /// Reads the file. A missing file has no changes; an unreadable one too, with a message.
+    /// Reads the file. A missing file has no changes; an unreadable file has none either, and
+    /// causes a message.
     pub(super) fn read(path: &Path) -> (Self, Option<String>) {
         match disk::read_json::<Vec<_>>(path) {
             Ok(changes) => (Self(changes.into_iter().map(named).collect()), None),

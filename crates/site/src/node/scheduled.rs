@@ -24,10 +24,10 @@ pub struct ScheduledAnnouncement {
     pub station: String,
     /// Zones and groups.
     pub zones: Vec<String>,
-    /// Nominal time of its first frame in Unix nanoseconds; it sounds the latency of the building
-    /// later.
+    /// Nominal time of the first frame in Unix nanoseconds; it sounds later by the latency of the
+    /// building.
     pub at_ns: i64,
-    /// Number, the same on all nodes.
+    /// Number of the announcement, the same on all nodes.
     pub id: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct ScheduledAnnouncement {
 const SET: i64 = 1_704_067_200;
 
 impl BuildingNode {
-    /// Plays what the schedule has now. Call about 20 times a second.
+    /// Plays the due announcements and presets of the schedule. Call about 20 times a second.
     pub fn play_schedule(self: &Arc<Self>) {
         let now = Timestamp::now();
         let (site, _) = self.building();
@@ -56,7 +56,7 @@ impl BuildingNode {
         };
         self.set_fault(FaultKind::Clock, "", (!is_synchronized).then(reason));
         let Some(journal) = journal else { return };
-        // Before it plays: a restart repeats nothing.
+        // Stored before the announcement plays: a restart repeats nothing.
         let path = self.journal_path();
         let written = disk::write_json(&path, &journal);
         self.note_written(&mut self.standing(), &path, written);
@@ -91,7 +91,7 @@ impl BuildingNode {
         (self.config.notify)(note);
     }
 
-    /// Logs what did not play as the schedule says, and enters it as a fault.
+    /// Logs a play that the schedule has but that did not happen, and enters it as a fault.
     fn unplayed(&self, rule: &str, why: String) {
         self.note(&format!("schedule {rule}: {why}"));
         self.add_fault(FaultKind::Schedule, rule, why);
@@ -136,7 +136,7 @@ impl BuildingNode {
         }
     }
 
-    /// A process plays it to the zones of this node.
+    /// A process plays the announcement to the zones of this node.
     fn announce(self: &Arc<Self>, site: &Site, rule: String, announcement: &ScheduledAnnouncement) {
         let (_, place) = self.building();
         let zones = site.zones_of(announcement.zones.iter().map(String::as_str));
@@ -155,8 +155,8 @@ impl BuildingNode {
         self.start_announcement(command, ended);
     }
 
-    /// Starts the process of an announcement. Calls `ended` at its end, with its error if it failed.
-    /// Returns its input, if that is a pipe.
+    /// Starts the process of an announcement. Calls `ended` when the process ends, with its error
+    /// if it failed. Returns the standard input of the process, if it is a pipe.
     pub(super) fn start_announcement(
         &self,
         mut command: Command,
@@ -195,7 +195,7 @@ fn is_usable(now: Timestamp, any: bool, is_synchronized: impl FnOnce() -> bool) 
     now.as_second() >= SET && (any || is_synchronized())
 }
 
-/// The same on all nodes, so that zones recognise a duplicate.
+/// Number of the announcement, the same on all nodes, so that zones recognise a duplicate.
 fn id(rule: &str, at: Timestamp) -> u64 {
     let hash = digest(&SHA256, format!("{rule}\0{}", at.as_second()).as_bytes());
     hash.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))

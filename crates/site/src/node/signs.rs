@@ -20,7 +20,7 @@ use crate::{disk, unix_nanos};
 pub(super) struct Sign {
     /// Unix seconds.
     at_s: i64,
-    /// Whether the node ended after it, because a user or the service manager stopped it.
+    /// Whether the node ended after this sign, because a user or the service manager stopped it.
     ended: bool,
 }
 
@@ -31,13 +31,13 @@ pub(super) struct Outage {
     to_s: i64,
 }
 
-/// What to store, and the outage before the start, which is returned once.
+/// Value to store, and the outage before the start, which is returned once.
 type News = (Sign, Option<Outage>);
 
 /// Signs of this run.
 #[derive(Debug)]
 pub(super) struct SignsOfLife {
-    /// Last sign of the run before, until it is compared with the start.
+    /// Last sign of the previous run, until it is compared with the start.
     before: Option<Sign>,
     started: LocalTime,
     /// Time of the next sign.
@@ -45,7 +45,7 @@ pub(super) struct SignsOfLife {
 }
 
 impl SignsOfLife {
-    /// Interval of signs. Each is a write to a disk, which may be an SD card.
+    /// Interval of signs. Each sign is a write to a disk, which may be an SD card.
     const EVERY: Span = Span::from_secs(60);
     /// Maximum time from a requested end to the next start in a restart, which causes no fault.
     const RESTART_S: i64 = 60;
@@ -56,7 +56,8 @@ impl SignsOfLife {
         Self { before, started, next: started }
     }
 
-    /// Reads the last sign. Without it, the first outage is not found: a message tells why.
+    /// Reads the last sign. If the sign is unreadable, the first outage is not found; a message
+    /// gives the reason.
     pub(super) fn read(saved: &Path) -> (Self, Option<String>) {
         let path = path(saved);
         let read = disk::read_json(&path);
@@ -84,7 +85,7 @@ impl SignsOfLife {
 
     fn outage(&mut self, now: LocalTime, unix_s: i64) -> Option<Outage> {
         let Sign { at_s: from_s, ended } = self.before.take()?;
-        // By the monotonic clock, as the Unix clock may have been set since the start.
+        // Measured by the monotonic clock, as the Unix clock may have been set since the start.
         let to_s = unix_s - (now - self.started).as_nanos() / NANOS;
         let is_restart = ended && to_s - from_s <= Self::RESTART_S;
         (!is_restart).then_some(Outage { from_s, to_s: to_s.max(from_s) })

@@ -21,9 +21,9 @@ pub struct Calendar {
 struct Event {
     summary: String,
     start: DateTime,
-    /// Days, if it has no time.
+    /// Days of an event without a time.
     days: Option<i32>,
-    /// `None` for the time zone of the building.
+    /// Time zone of the event; `None` for the time zone of the building.
     zone: Option<TimeZone>,
     rule: Option<Recurrence>,
     except: BTreeSet<Date>,
@@ -68,7 +68,7 @@ impl Calendar {
         let lines = unfolded.iter().map(|(number, line)| Line::read(*number, line));
         let (mut events, mut open): (Vec<Event>, Option<(Vec<Line<'_>>, usize)>) =
             Default::default();
-        // Alarms and others inside of an event.
+        // Alarms and other components inside of an event.
         let mut inner = 0;
         for line in lines {
             let line = line?;
@@ -119,7 +119,7 @@ impl Calendar {
     }
 }
 
-/// Maximum days of one event: a year's holidays.
+/// Maximum days of an event: a year's holidays.
 const MAX_DAYS: i32 = 400;
 
 impl Event {

@@ -27,16 +27,16 @@ pub(crate) type Journal = BTreeMap<String, i64>;
 /// A decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Prepare to play at the nominal time, which is near.
+    /// Prepare to play at the nominal time, a few seconds from now.
     Play(Play),
     /// Not played.
     Skip(Play, SkipReason),
 }
 
-/// Why a time is not played.
+/// Why the player skips a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SkipReason {
-    /// The node was not awake at the time.
+    /// The node did not run at the time.
     Missed,
     /// The clock is not synchronized.
     Clock,
@@ -66,7 +66,7 @@ impl Player {
         player
     }
 
-    /// What to store before the steps of [`Player::poll`] are carried out.
+    /// Journal to store before the steps of [`Player::poll`] are carried out.
     pub(crate) const fn journal(&self) -> &Journal {
         &self.journal
     }
