@@ -115,7 +115,7 @@ pub struct SavedWorker {
     pub address: String,
     /// Display name.
     pub name: String,
-    /// Its plugins at the time of saving.
+    /// Plugins of the worker at the time of saving.
     pub catalogue: Catalogue,
 }
 

@@ -57,13 +57,13 @@ pub struct FaultState {
     pub name: String,
     /// Newest reason.
     pub reason: String,
-    /// When it began the last time, in Unix seconds of the node's clock.
+    /// Last begin of the fault, in Unix seconds of the node's clock.
     pub first_s: i64,
     /// Newest time; the end, if it ended.
     pub last_s: i64,
-    /// Whether it lasts.
+    /// Whether the fault lasts.
     pub lasts: bool,
-    /// How often it began since it was acknowledged.
+    /// Number of begins since a user acknowledged the fault.
     pub times: u32,
 }
 
@@ -158,7 +158,7 @@ pub struct ZoneState {
     pub volume: String,
     /// Volume of announcements, such as `0dB`.
     pub page_volume: String,
-    /// Whether it is muted.
+    /// Whether the zone is muted.
     pub muted: bool,
     /// Delay after the presentation time, such as `12ms`.
     pub delay: String,
@@ -202,9 +202,9 @@ pub enum ZonePlayback {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AnnouncementState {
-    /// Its number, as 16 hexadecimal digits.
+    /// Number of the announcement, as 16 hexadecimal digits.
     pub id: String,
-    /// What happened to it.
+    /// Result of the announcement in the zone.
     pub result: AnnouncementResult,
     /// Announcement that plays instead of this one. For a silenced zone, the announcement whose
     /// station is in that room, possibly this one.
@@ -229,21 +229,21 @@ pub struct AnnouncementState {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AnnouncementResult {
-    /// It plays.
+    /// The announcement plays.
     Playing,
-    /// It played until its end.
+    /// The announcement played until its end.
     Played,
     /// The zone was muted when it began, so nothing sounded.
     Muted,
-    /// Another one took precedence: it never played.
+    /// Another announcement took precedence: this one never played.
     Refused,
-    /// Its claim has no effect in the zone, such as one of a wrong clock.
+    /// The claim has no effect in the zone, for example because the station's clock is wrong.
     Rejected,
-    /// Another one ended it.
+    /// Another announcement ended this one.
     Preempted,
     /// A user ended it in this zone.
     Stopped,
-    /// Its packets stopped, or it reached its maximum duration.
+    /// Packets stopped, or the announcement reached its maximum duration.
     Cut,
     /// A result of a later version.
     #[default]
@@ -257,7 +257,7 @@ pub enum AnnouncementResult {
 pub struct SourceState {
     /// Name.
     pub source: String,
-    /// Why it is not sent, if so.
+    /// Reason why the source is not sent, if it is not.
     pub fault: Option<String>,
 }
 

@@ -206,13 +206,13 @@ pub struct WorkStreamState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamPhase {
-    /// Its process is starting.
+    /// The plugin's process is starting.
     Starting,
     /// Waiting for blocks.
     Idle,
     /// Receiving blocks.
     Running,
-    /// Its process crashed, and another is starting.
+    /// The plugin's process crashed, and another process is starting.
     Restarting,
     /// Given up.
     Failed,
