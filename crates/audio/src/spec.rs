@@ -38,7 +38,7 @@ impl DeviceSpec {
         self
     }
 
-    /// Whether it may be audible: a card or a server's node.
+    /// Whether the device may be audible: a card or a server's node.
     pub const fn is_real(&self) -> bool {
         !matches!(self, Self::Software(_))
     }
