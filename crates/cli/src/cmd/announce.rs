@@ -127,7 +127,7 @@ pub(crate) fn stop(flags: &StopFlags) -> Result<(), Failure> {
     for (zone, plays) in playing(&site, &client, &chosen) {
         let plays = match plays {
             Ok(plays) => plays.filter(|plays| id.is_none_or(|id| *plays == id.to_string())),
-            // It may have played there.
+            // The announcement may have played there.
             Err(why) => {
                 failed.push(format!("zone {zone}: {why}"));
                 continue;

@@ -99,7 +99,7 @@ fn keep(flags: &NodeFlags, path: &Path, site: Site, place: Place) -> Result<(), 
                 Some(recording)
             }
         };
-        // Its error then has the faults of the zones.
+        // The error of the process then has the faults of the zones.
         command.args(["--quiet", "--report", "none", "--site"]).arg(&site_path);
         command.args(contact.station.iter().map(|name| format!("--station={name}")));
         command.arg("--").arg(contact.to.join(",")).args(recording);
@@ -206,7 +206,7 @@ fn play_source(
     name: &str,
 ) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
-    // Its end ends the process.
+    // The end of standard input ends the process.
     let _changes = changes(&stop)?;
     let begun = &mut || {
         if let Ok(line) = serde_json::to_string(&CardNews::Sending) {

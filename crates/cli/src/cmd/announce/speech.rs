@@ -55,7 +55,7 @@ pub(super) fn speech_within(
         .map_err(|error| failed(error.to_string()))?;
     let group = Pid::from_child(&child);
     let waited = wait(&mut child, text, file, limit);
-    // Its children may keep running.
+    // Children of the program may keep running.
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait().map_err(|error| failed(error.to_string()))?;
     waited.map_err(failed)?;

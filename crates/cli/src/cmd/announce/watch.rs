@@ -132,7 +132,7 @@ pub(super) struct ZoneNews {
     zones: usize,
     /// Number of zones that play the announcement or have played it, as last reported.
     has_it: usize,
-    /// Their faults, as reported.
+    /// Faults of the zones, as reported.
     faulty: BTreeMap<String, String>,
     /// A user waits for the prompt to speak.
     awaits: bool,
