@@ -9,7 +9,7 @@ use crate::Verdict::Warning;
 use crate::machine::run;
 use crate::{Finding, Machine, observation};
 
-/// What the building file expects of this machine.
+/// Requirements of the building file for this machine.
 #[derive(Debug, Clone)]
 pub struct NodeRequirements {
     /// Name and address of the machine's node, or why the machine has no node.
@@ -106,7 +106,7 @@ fn joined_v6(machine: &Machine, index: u32, group: u128) -> bool {
     })
 }
 
-/// Who can reach the node.
+/// Checks which hosts can reach the node.
 pub(crate) fn control(machine: &Machine) -> Finding {
     let text =
         ["tcp", "tcp6"].map(|file| machine.read(&format!("proc/net/{file}")).unwrap_or_default());

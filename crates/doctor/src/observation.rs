@@ -72,7 +72,7 @@ fn observe(
     Ok(observed)
 }
 
-/// What the network showed.
+/// Observed state of the network.
 #[derive(Debug)]
 struct Observed {
     querier: Option<Ipv4Addr>,
