@@ -31,7 +31,7 @@ pub enum MapError {
     },
     /// Input channel that the sound does not have.
     NoSuchInput {
-        /// Its number, from 1.
+        /// Number of the channel, from 1.
         input: usize,
         /// Number of inputs.
         inputs: usize,
