@@ -84,7 +84,7 @@ pub enum Changed {
 pub struct SendStanding {
     /// Announced latency.
     pub latency: Span,
-    /// Whether it follows the receivers' maximum request.
+    /// Whether the latency follows the receivers' maximum request.
     pub auto: bool,
     /// Packet duration.
     pub ptime: Span,
@@ -116,7 +116,7 @@ pub struct ReceiveStanding {
 pub struct StreamStanding {
     /// Current latency.
     pub latency: Span,
-    /// Whether it adapts to arrivals.
+    /// Whether the latency adapts to arrivals.
     pub auto: bool,
     /// Maximum latency for the buffer.
     pub longest: Span,

@@ -19,7 +19,7 @@ pub enum RunError {
         path.display()
     )]
     Ledger {
-        /// Its path.
+        /// Path of the ledger.
         path: PathBuf,
         /// System error.
         error: io::Error,

@@ -95,7 +95,7 @@ pub enum Ran {
 
 /// The next run's start.
 pub struct Another {
-    /// Its announcement; `None` for unexpected or unreadable packets.
+    /// Announcement of the new stream; `None` for unexpected or unreadable packets.
     pub announcement: Option<Announcement>,
     /// Unfinished change requests.
     pub requests: Option<Requests<RecvChange>>,

@@ -42,7 +42,7 @@ pub enum Unobservable {
     System {
         /// Folder or socket.
         path: PathBuf,
-        /// Its error.
+        /// Error of the system.
         error: io::Error,
     },
 }

@@ -43,9 +43,9 @@ impl Which {
 
 /// A worker with an open link.
 pub struct Far {
-    /// Its link.
+    /// Link to the worker.
     pub link: Box<dyn Link>,
-    /// Its stream number.
+    /// Stream number at the worker.
     pub stream: u32,
     /// Last worker of a pipeline, if it answers.
     pub last: Option<LastFar>,
@@ -55,7 +55,7 @@ pub struct Far {
 pub struct LastFar {
     /// Link for answers.
     pub link: Box<dyn Link>,
-    /// Its stream number.
+    /// Stream number at the worker.
     pub stream: u32,
 }
 

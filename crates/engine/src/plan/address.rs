@@ -190,7 +190,7 @@ impl Address {
         self
     }
 
-    /// Whether it uses TCP.
+    /// Whether the address uses TCP.
     pub const fn is_by_tcp(&self) -> bool {
         matches!(self.place, Target::Tcp { .. })
     }

@@ -32,7 +32,7 @@ pub enum ClaimError {
     System {
         /// Claim's interface.
         interface: String,
-        /// Its error.
+        /// Error of the system.
         error: io::Error,
     },
     /// All tried addresses are in use.

@@ -93,7 +93,7 @@ pub struct AnnouncementPlan {
     pub priority: Priority,
     /// The station's rank; the lower wins among equals.
     pub rank: u16,
-    /// How it lowers the program.
+    /// How the announcement lowers the program.
     pub duck: Duck,
     /// Maximum duration.
     pub longest: Span,

@@ -28,7 +28,7 @@ const MAX_LATENCY_SECONDS: u32 = 10;
 pub struct RunOutcome {
     /// Concealed frames.
     pub concealed: u32,
-    /// Whether it waited for an answer.
+    /// Whether the run waited for an answer.
     pub waited: bool,
     /// Whether the host is faster than real time.
     pub offline: bool,

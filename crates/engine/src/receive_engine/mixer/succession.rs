@@ -22,7 +22,7 @@ pub(crate) struct PendingStream {
     pub(crate) input: MixerInput,
     joins: Option<LocalTime>,
     sounds_since: LocalTime,
-    /// Its sound is placed by its sender's clock.
+    /// Whether the sender's clock places the sound.
     ready: bool,
     /// Untimed change: the old stream fades.
     crossing: bool,
