@@ -406,7 +406,7 @@ impl Drop for PluginWorkshop {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkNews {
-    /// Its process died or hung (the state has the reason), and another starts.
+    /// The stream's process died or hung (the state has the reason), and another process starts.
     BegunAnew(WorkStreamState),
     Abandoned(WorkStreamState),
     Ended(WorkStreamState, StreamOver),
