@@ -58,7 +58,7 @@ pub struct EthernetOptions {
     pub interface: String,
     /// Destination of every packet, or the receive address; a group is joined.
     pub address: EthernetAddress,
-    /// Whether it sends (`true`) or receives.
+    /// Whether this end sends (`true`) or receives.
     pub sends: bool,
     /// AVTP `subtype` to receive.
     pub subtype: u8,

@@ -73,7 +73,7 @@ pub fn without_runtime(user: u32) -> PathBuf {
 pub enum NotPrivate {
     /// Another user owns it or has access.
     Others,
-    /// It cannot be created.
+    /// The directory cannot be created.
     System(io::Error),
 }
 

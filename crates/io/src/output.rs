@@ -152,7 +152,7 @@ impl OutputFile {
         }
     }
 
-    /// Whether it is a pipe without a reader.
+    /// Whether the output is a pipe without a reader.
     pub const fn is_awaited(&self) -> bool {
         matches!(self.state, State::Awaited)
     }

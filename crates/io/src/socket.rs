@@ -19,11 +19,11 @@ use tautline_proto::time::{LocalTime, MediaTime, Span};
 /// A received datagram.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// Its bytes, possibly [truncated](Self::truncated).
+    /// Bytes of the datagram, possibly [truncated](Self::truncated).
     pub bytes: &'a [u8],
     /// Source and arrival time.
     pub arrival: Arrival,
-    /// Whether it exceeded the link's maximum.
+    /// Whether the datagram exceeded the link's maximum.
     pub truncated: bool,
 }
 

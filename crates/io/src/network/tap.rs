@@ -29,7 +29,7 @@ pub struct TappedFrame<'a> {
     pub interface: u32,
     /// Interface type (`ARPHRD_…`, linux/if_arp.h).
     pub hardware: u16,
-    /// Whether it was sent.
+    /// Whether the frame was sent.
     pub outgoing: bool,
     /// Monotonic timestamp; the time of reading if the kernel's is implausible.
     pub at: LocalTime,

@@ -21,7 +21,7 @@ const VERSION: u8 = 1;
 pub enum Greeting {
     /// A device, with its buffer.
     Card {
-        /// Its settings.
+        /// Settings of the device.
         settings: Settings,
         /// Frames in the buffer.
         frames: usize,

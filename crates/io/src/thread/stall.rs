@@ -37,7 +37,7 @@ const REMEMBERED: usize = 1024;
 pub struct Stall {
     /// Due time of the wake-up.
     pub from: LocalTime,
-    /// When it woke.
+    /// Time at which the thread woke.
     pub to: LocalTime,
 }
 

@@ -14,7 +14,7 @@ pub(crate) trait Half: Pollable {
         None
     }
 
-    /// Whether it has ended; its descriptor would stay readable.
+    /// Whether the transport has ended; its descriptor would stay readable.
     fn is_over(&self) -> bool {
         false
     }
