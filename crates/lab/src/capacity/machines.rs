@@ -160,7 +160,7 @@ impl Machines {
             let listen = format!("{}:0", self.address(number));
             let scheduler = self.options.scheduler.one_below().to_string();
             let mut command = self.command(number);
-            // Its messages would mix with the rows.
+            // Messages of the worker would mix with the rows.
             command.args(["work", "--quiet", "--listen", &listen, "--scheduler", &scheduler]);
             if self.options.cleartext {
                 command.arg("--cleartext");

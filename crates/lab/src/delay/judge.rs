@@ -182,7 +182,7 @@ struct MarkSlip {
     meant: f64,
     /// More frames between both, as received.
     frames: f64,
-    /// The same without drift.
+    /// Value of `frames` without drift.
     beyond: f64,
     allowed: f64,
 }

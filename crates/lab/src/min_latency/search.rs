@@ -119,7 +119,7 @@ impl LatencySearch {
         self.invalid_rows >= VOID_TRIES || self.has_xruns()
     }
 
-    /// Whether it gave up because of xruns.
+    /// Whether the search gave up because of xruns.
     pub fn has_xruns(&self) -> bool {
         self.xruns >= XRUN_TRIES
     }

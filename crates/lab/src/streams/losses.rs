@@ -105,7 +105,7 @@ impl StreamOutcome {
         let counted = self.counted();
         let MissedBy { never_sent, late, lost, underrun_discarded } = self.missed_by(&counted);
         let xruns = self.xruns_counted(&counted);
-        // They are explained with the xrun.
+        // These losses are explained with the xrun.
         let unexplained = if xruns[0] == 0 { never_sent } else { 0 };
         // A minimum: stall losses include those before packets counted.
         let of_host =
