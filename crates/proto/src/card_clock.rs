@@ -95,7 +95,7 @@ impl Ring {
 pub struct Turn {
     /// First frame of the block.
     pub frame: i64,
-    /// Its converter time.
+    /// Time at which the first frame meets the converter.
     pub meets: LocalTime,
     /// Frames missed before this block: played as silence, or lost.
     pub skipped: Frames,

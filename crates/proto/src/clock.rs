@@ -30,11 +30,11 @@ pub use tai::{Keeping, TaiClock, TaiReading, TaiState};
 pub struct Exchange {
     /// Departure of our question, our clock.
     pub requested: LocalTime,
-    /// Its arrival, peer's clock.
+    /// Arrival of the request, peer's clock.
     pub peer_received: WallTime,
     /// Departure of the answer, peer's clock.
     pub peer_answered: WallTime,
-    /// Its arrival, our clock.
+    /// Arrival of the answer, our clock.
     pub answered: LocalTime,
     /// Maximum total reading error, either way. Not halved: an error that moves the offset by half
     /// may shorten the bound by the other half.

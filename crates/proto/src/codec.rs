@@ -218,7 +218,7 @@ impl Coding {
         self.row().name
     }
 
-    /// Whether it carries integers of the format `needs` exactly.
+    /// Whether the coding carries integers of the format `needs` exactly.
     pub fn is_exact_for(self, needs: SampleFormat) -> bool {
         self.bitrate().is_none() && self.sample.bytes() >= needs.bytes()
     }

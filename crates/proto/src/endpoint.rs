@@ -25,7 +25,7 @@ impl Host {
     /// Unknown host.
     pub const UNKNOWN: Self = Self(Name::Ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
 
-    /// Whether it is a multicast group.
+    /// Whether the address is a multicast group.
     pub const fn is_group(&self) -> bool {
         match self.0 {
             Name::Ip(address) => address.is_multicast(),

@@ -123,12 +123,12 @@ pub struct PacketTrace {
     pub resample: Span,
     /// First frame at the DAC, as reported by the device. Due time of a late packet.
     pub dac: LocalTime,
-    /// Whether it was played.
+    /// Whether the packet was played.
     pub outcome: Outcome,
 }
 
 impl PacketTrace {
-    /// Whether it was too late to play.
+    /// Whether the packet was too late to play.
     pub fn is_late(&self) -> bool {
         self.outcome == Outcome::Late
     }

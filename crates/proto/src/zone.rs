@@ -125,7 +125,7 @@ pub enum ZoneEvent {
         /// Reason.
         why: ClaimRefused,
     },
-    /// Another announcement ends it.
+    /// Another announcement ends this announcement.
     Preempted {
         /// Announcement.
         id: AnnouncementId,
@@ -134,7 +134,7 @@ pub enum ZoneEvent {
         /// Presentation time of the change.
         at: LocalTime,
     },
-    /// It is over.
+    /// The announcement is over.
     Ended {
         /// Announcement.
         id: AnnouncementId,
@@ -146,7 +146,7 @@ pub enum ZoneEvent {
 }
 
 impl ZoneEvent {
-    /// Its announcement.
+    /// Announcement of the event.
     pub const fn id(&self) -> AnnouncementId {
         match self {
             Self::Started { id, .. }

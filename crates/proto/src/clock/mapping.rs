@@ -12,7 +12,7 @@ tautline_dsp::named_enum! {
         Exchange = "rtcp",
         /// Both hosts' disciplined system clocks.
         System = "system",
-        /// The same, via PTP hardware clocks.
+        /// Both hosts' system clocks, disciplined via PTP hardware clocks.
         Ptp = "ptp",
         /// Both ends on one host.
         Host = "host",

@@ -20,7 +20,7 @@ pub enum ReadingOutcome {
 pub struct ReportedRate {
     /// Difference from the nominal rate.
     pub rate: Ppm,
-    /// Its standard deviation.
+    /// Standard deviation of the rate.
     pub deviation: Ppm,
 }
 

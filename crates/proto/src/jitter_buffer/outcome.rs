@@ -25,9 +25,9 @@ pub enum Resync {
 /// Ignored sender: another is current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stranger {
-    /// Its address.
+    /// Address of the sender.
     pub from: Endpoint,
-    /// Whether it uses the source's stream id.
+    /// Whether the sender uses the source's stream id.
     pub poses: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Accepted<'a> {
 pub struct Playable<'a> {
     /// Range of frames.
     pub frames: Range<MediaTime>,
-    /// Their location in the playout.
+    /// Location of the frames in the playout.
     pub sound: PlayoutSound<'a>,
 }
 
@@ -112,7 +112,7 @@ pub struct PullTimes {
 pub struct Hole {
     /// Range of frames.
     pub frames: Range<MediaTime>,
-    /// Whether they are after the newest packet: missing only if the stream continues.
+    /// Whether the frames are after the newest packet: missing only if the stream continues.
     pub is_tail: bool,
 }
 

@@ -68,7 +68,7 @@ pub struct StreamStatus {
     pub stranger: Option<Stranger>,
     /// Format of the newest packet.
     pub format: StreamFormat,
-    /// Its bits per second, if the sender chooses.
+    /// Bits per second of the stream, if the sender chooses.
     pub bitrate: Option<u32>,
     /// Placement of the last block.
     pub basis: Option<Basis>,

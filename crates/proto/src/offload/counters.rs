@@ -7,7 +7,7 @@ pub struct OutboundCounters {
     pub blocks: u64,
     /// Datagrams of any kind.
     pub datagrams: u64,
-    /// Their bytes.
+    /// Bytes of these datagrams.
     pub bytes: u64,
     /// Iterations repeated along with later iterations.
     pub copies: u64,
@@ -24,7 +24,7 @@ pub struct OutboundCounters {
 pub struct InboundCounters {
     /// Datagrams of any kind.
     pub datagrams: u64,
-    /// Their bytes.
+    /// Bytes of these datagrams.
     pub bytes: u64,
     /// Completed iterations.
     pub blocks: u64,

@@ -29,9 +29,9 @@ pub enum SendNote {
     Stranger(Host),
     /// A receiver stopped reporting.
     ReceiverLost {
-        /// Its SSRC.
+        /// SSRC of the receiver.
         ssrc: u32,
-        /// Its host.
+        /// Host of the receiver.
         host: Host,
         /// Time since its last report.
         silence: Span,
@@ -40,9 +40,9 @@ pub enum SendNote {
     },
     /// A lost receiver or its replacement reports.
     ReceiverBack {
-        /// Its SSRC.
+        /// SSRC of the receiver.
         ssrc: u32,
-        /// Its host.
+        /// Host of the receiver.
         host: Host,
         /// Time without a report.
         silence: Span,

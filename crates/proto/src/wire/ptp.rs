@@ -143,7 +143,7 @@ pub enum PtpData {
         offset: Span,
         /// Arrival of the last master message on that clock, in nanoseconds.
         ingress: i64,
-        /// Whether it follows another clock.
+        /// Whether the clock follows another clock.
         present: bool,
         /// Grandmaster, possibly itself.
         grandmaster: ClockIdentity,
@@ -308,7 +308,7 @@ impl PtpAnswer {
 pub struct PtpState {
     /// Main port: the slave port, if any.
     pub port: PortState,
-    /// Whether it follows another clock.
+    /// Whether the clock follows another clock.
     pub present: bool,
     /// Grandmaster.
     pub grandmaster: ClockIdentity,
@@ -321,7 +321,7 @@ pub struct PtpState {
 }
 
 impl PtpState {
-    /// Whether it follows a grandmaster.
+    /// Whether the clock follows a grandmaster.
     pub fn is_locked(&self) -> bool {
         self.port == PortState::Slave && self.present
     }

@@ -43,7 +43,7 @@ pub(super) struct Loss {
 /// How an announcement concerns the zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Concerns {
-    /// Its claim addresses the zone.
+    /// The claim addresses the zone.
     pub(super) plays: bool,
     /// The zone is the room of the announcement's station.
     pub(super) mutes: bool,

@@ -101,7 +101,7 @@ pub struct Claim {
     pub sent: WallTime,
     /// Maximum duration.
     pub longest: Span,
-    /// How it lowers the program.
+    /// How the announcement lowers the program.
     pub duck: Duck,
 }
 

@@ -20,7 +20,7 @@ pub struct ZoneGains {
 /// Gain of an announcement stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AnnouncedGain {
-    /// Its SSRC.
+    /// SSRC of the announcement's stream.
     pub ssrc: u32,
     /// Gain.
     pub curve: GainCurve,
