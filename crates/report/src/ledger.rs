@@ -71,14 +71,14 @@ pub struct ReceivedPacket {
     pub receiver: [Option<i64>; 4],
     /// Capture-to-DAC latency from the sound.
     pub measured: Option<i64>,
-    /// Whether it missed its playout time.
+    /// Whether the packet missed its playout time.
     pub late: bool,
     /// Delay of the resampler.
     pub resample: i64,
 }
 
 impl ReceivedPacket {
-    /// Whether it was taken for playout in time.
+    /// Whether the packet was taken for playout in time.
     pub fn is_received(&self) -> bool {
         !self.late && self.receiver[1].is_some()
     }
