@@ -99,7 +99,7 @@ impl TwinVerdict {
         }
     }
 
-    /// Difference in dB; `None` without one.
+    /// Difference in dB; `None` without a difference.
     pub(crate) fn residual_db(&self) -> Option<f64> {
         let is_some = self.difference > 0.0;
         is_some.then(|| 10.0 * (self.difference / self.power.max(f64::MIN_POSITIVE)).log10())

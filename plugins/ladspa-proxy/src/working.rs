@@ -198,7 +198,7 @@ impl Working {
         })
     }
 
-    /// Whether it ran faster than real time for most of its sound.
+    /// Whether the host ran faster than real time for most of its sound.
     pub(crate) const fn rendered(&self) -> bool {
         matches!(self.wait_offline, WaitOffline::Always) || 2 * self.hurried > self.frames
     }
