@@ -70,10 +70,14 @@ counters! {
     reordered: "reordered", "reordered", "reordered";
     /// Packets already received, or too old to check.
     duplicate: "duplicate", "duplicate", "duplicate";
-    /// Packets rebuilt in time from redundancy. One that arrives later is reordered too.
+    /// Packets rebuilt in time from redundancy, or received as a copy of the whole packet. One that
+    /// arrives later is reordered too.
     repaired: "repaired", "repaired", "repaired";
-    /// Of these, packets that arrived after all. The others are missing in `packets_received`.
+    /// Of the repaired, packets that arrived after all. Those of neither kind are missing in
+    /// `packets_received`.
     repaired_arrived: "repaired_arrived", "of them arrived after all", "of them arrived after all";
+    /// Of the repaired, packets received as a copy of the whole packet, also in `packets_received`.
+    repaired_whole: "repaired_whole", "of them as whole copies", "of them as a whole copy";
     /// Valid sound, invalid redundancy.
     damaged: "damaged", "damaged", "damaged";
     /// In time, but damaged or of another coding.

@@ -37,6 +37,7 @@ use format_proof::FormatProof;
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
+use repair::WholeCopies;
 pub use outcome::{
     Accepted, Hole, Playable, PlayoutSound, PullTimes, Pulled, Received, Resync, Stranger,
 };
@@ -88,6 +89,7 @@ pub struct JitterBuffer {
     repairer: Option<Box<Repairer>>,
     /// Rebuilt packets that were due before.
     late_repairs: u64,
+    copies: WholeCopies,
     tally: Tally,
     /// Losses of earlier senders.
     earlier: LossReport,
@@ -163,6 +165,7 @@ impl JitterBuffer {
             turns: Turns::new(packets.unsigned_abs() as usize),
             repairer: None,
             late_repairs: 0,
+            copies: WholeCopies::default(),
             tally: Tally::default(),
             earlier: LossReport::default(),
             transit: None,

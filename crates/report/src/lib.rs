@@ -200,7 +200,8 @@ impl StreamReport {
 
     /// Packets that never arrived, but were rebuilt from redundancy.
     pub fn rebuilt(&self) -> u64 {
-        self.counters.repaired.saturating_sub(self.counters.repaired_arrived)
+        let Counters { repaired, repaired_arrived, repaired_whole, .. } = self.counters;
+        repaired.saturating_sub(repaired_arrived).saturating_sub(repaired_whole)
     }
 
     fn not_sent(&self) -> u64 {

@@ -308,6 +308,7 @@ impl ReportSource<'_> {
         }
     }
 
+            repaired_whole: 0,
     fn invalid(&self) -> Vec<InvalidCount> {
         let Some(status) = &self.statistics.status else { return Vec::new() };
         let packets = Invalid::NAMES.into_iter().zip(status.stream.invalid);

@@ -226,6 +226,9 @@ impl JitterBuffer {
                 self.repair(packet, &arrived, &format, brought);
             } else {
                 self.counters.duplicate += 1;
+                if let Some(newest) = newest {
+                    self.copies.observe(newest - sequence, newest);
+                }
             }
             return Received::Duplicate;
         }
@@ -287,6 +290,10 @@ impl JitterBuffer {
         self.counters.lost -= u64::from(self.turns.keep(kept));
         self.repair(packet, &kept, &format, brought);
         let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
+        if let Some(newest) = newest.filter(|newest| sequence < *newest && placed == Placed::Whole)
+        {
+            self.count_copy(newest - sequence, newest);
+        }
         // Compressed frames are reported via [`Self::take_decoded`].
         if format.codec.is_none() {
             self.report_playable(placed, &kept, brought);

@@ -4,13 +4,42 @@ use super::turns::PackedSlot;
 use super::{JitterBuffer, Phase, Playable, PlayoutSound};
 use crate::packet::MediaPacket;
 use crate::playout::Placed;
-use crate::redundancy::Repairer;
 use crate::redundancy::sizing::Tally;
+use crate::redundancy::{MAX_WINDOW, Repairer};
 use crate::renderer::Renderer;
 use crate::stream::StreamFormat;
 use crate::time::{Frames, Span};
 
+/// Distance at which the sender repeats packets whole (RFC 7198), known from duplicates.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct WholeCopies {
+    behind: i64,
+    seen: i64,
+}
+
+impl WholeCopies {
+    /// Packets after which a duplicate no longer shows that packets are repeated.
+    const RECENT: i64 = 2 * MAX_WINDOW as i64;
+
+    /// Adds a duplicate of the packet `behind` packets before `newest`.
+    pub(super) const fn observe(&mut self, behind: i64, newest: i64) {
+        (self.behind, self.seen) = (behind, newest);
+    }
+
+    /// Whether a packet arrives as its copy. A reordered one comes sooner.
+    const fn are_due(&self, behind: i64, newest: i64) -> bool {
+        self.behind > 0 && newest - self.seen <= Self::RECENT && 2 * behind > self.behind
+    }
+}
+
 impl JitterBuffer {
+    /// Counts a packet in time, `behind` packets before `newest`, if it arrives as its copy.
+    pub(super) fn count_copy(&mut self, behind: i64, newest: i64) {
+        let is_copy = u64::from(self.copies.are_due(behind, newest));
+        self.counters.repaired += is_copy;
+        self.counters.repaired_whole += is_copy;
+    }
+
     /// Takes the spare repairer if needed. Call it before handling datagrams.
     pub fn borrow_repairer(&mut self, spare: &mut Option<Box<Repairer>>) {
         if self.repairer.is_none() {
@@ -26,6 +55,7 @@ impl JitterBuffer {
     }
 
     pub(super) fn reset_repairer(&mut self) {
+        self.copies = WholeCopies::default();
         self.repairer.iter_mut().for_each(|repairer| repairer.reset());
     }
 
