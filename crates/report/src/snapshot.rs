@@ -26,7 +26,8 @@ pub struct Snapshot {
     pub schema: u32,
     /// Process id.
     pub pid: u32,
-    /// `send`, `recv` or `work`.
+    /// `send`, `recv`, `work`, or `call` or `serve` for one direction of a call: a received stream
+    /// has `gaps`.
     pub role: String,
     /// Command line of the process.
     pub command: String,
