@@ -102,7 +102,7 @@ pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
     let of_sent = |packets: u64| packets as f64 / stream.counters.sent.max(1) as f64;
     let lost = lost_there(stream)?;
     let (share, late) = (of_sent(lost), of_sent(late_there(stream)));
-    // Losses of an outage are no sign of a slow line.
+    // Losses of an outage do not show a slow line.
     let interrupted = stream.receivers.iter().any(|receiver| receiver.times_lost > 0);
     if lost > stream.counters.sent / MANY && !is_coded(&stream.format) && !interrupted {
         let share = Percent(share);
