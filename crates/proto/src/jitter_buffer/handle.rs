@@ -234,7 +234,9 @@ impl JitterBuffer {
         }
         self.tally.arrived(newest.map(|newest| sequence - newest));
         let follows = newest.is_some_and(|newest| sequence == newest + 1);
-        self.settle_tail(if follows { media - end } else { Frames::ZERO });
+        // Our senders send silence too: they skip frames only if their device delivered none.
+        let can_pause = newest.is_none() || packet.head.instants.is_none();
+        self.settle_tail(if follows { media - end } else { Frames::ZERO }, can_pause);
         let capture = packet.head.capture;
         self.observe_transit(packet, arrival);
         self.place_in_time(media, frames, arrival, capture);

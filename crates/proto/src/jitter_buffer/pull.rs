@@ -238,12 +238,12 @@ impl JitterBuffer {
         self.tail_missing > 0
     }
 
-    /// Counts the missing tail, unless the packet begins a run of sound. `between` is the frames
-    /// since the previous packet.
-    pub(super) fn settle_tail(&mut self, between: Frames) {
+    /// Counts the missing tail, unless the packet begins a run of sound after a pause. `between` is
+    /// the frames since the previous packet.
+    pub(super) fn settle_tail(&mut self, between: Frames, can_pause: bool) {
         let tail = core::mem::take(&mut self.tail_missing);
         let concealed = core::mem::take(&mut self.tail_concealed);
-        if !self.source.as_ref().is_some_and(Source::restarts_at) {
+        if !(can_pause && self.source.as_ref().is_some_and(Source::restarts_at)) {
             self.counters.missing_frames += tail;
             self.counters.skipped_frames += tail.min(between.max(Frames::ZERO).as_len() as u64);
             self.counters.concealed_frames += concealed;

@@ -7,6 +7,7 @@ use tautline_proto::stream::packet_frames;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Rate;
 
+use super::form::PACK;
 use super::world::{Scene, World, perfect, sample};
 
 fn longest_whole_run(world: &World) -> usize {
@@ -142,8 +143,8 @@ fn missing_frames_are_reported_and_count_if_stream_continues() {
 }
 
 /// Lost packets, missing and skipped frames. A long latency reveals the gap in time.
-fn after_a_skip(latency: Span, marked: bool) -> (u64, u64, u64) {
-    let mut world = World::new(Scene { latency, ..Scene::default() });
+fn after_a_skip(latency: Span, marked: bool, stamps: bool) -> (u64, u64, u64) {
+    let mut world = World::new(Scene { latency, stamps, ..Scene::default() });
     for index in 0..200 {
         if index == 100 {
             world.skip(Frames::new(432));
@@ -162,13 +163,39 @@ fn after_a_skip(latency: Span, marked: bool) -> (u64, u64, u64) {
 #[test]
 fn skipped_frames_are_distinguished_from_lost_ones() {
     for latency in [20, 5] {
-        let counted = after_a_skip(Span::from_millis(latency), false);
-        assert_eq!(counted, (2, 432 + 96, 432), "{latency} ms");
+        for marked in [false, true] {
+            let counted = after_a_skip(Span::from_millis(latency), marked, true);
+            assert_eq!(counted, (2, 432 + 96, 432), "{latency} ms, marked {marked}");
+        }
     }
-    assert_eq!(after_a_skip(Span::from_millis(20), true), (2, 432 + 96, 432));
-    // A marker begins another run; a gap known too late may be a pause.
-    let (lost, missing, skipped) = after_a_skip(Span::from_millis(5), true);
+    // A marker of another program begins another run; a gap known too late may be a pause.
+    let (lost, missing, skipped) = after_a_skip(Span::from_millis(5), true, false);
     assert_eq!((lost, missing - 96), (2, skipped));
+    assert!(skipped < 432, "{skipped}");
+}
+
+#[test]
+fn seconds_without_the_senders_device_are_skipped_frames() {
+    for stamps in [true, false] {
+        let mut world = World::new(Scene { stamps, ..Scene::default() });
+        for _ in 0..100 {
+            world.period(perfect);
+        }
+        // Shorter numbers wrap within seconds.
+        let frames = if PACK.number_bits() < 16 { 4_800 } else { 3 * 48_000 };
+        world.skip(Frames::new(frames));
+        for _ in 0..100 {
+            world.period(perfect);
+        }
+        let counters = world.receiver.counters();
+        assert_eq!((counters.lost, counters.late), (0, 0), "{counters:?}");
+        // Without stamps it may be a pause, of which only the end is known in time.
+        let skipped = if stamps { frames..frames + 1 } else { 0..480 };
+        assert!(
+            skipped.contains(&(counters.skipped_frames as i64)),
+            "stamps {stamps}: {counters:?}"
+        );
+    }
 }
 
 #[test]
