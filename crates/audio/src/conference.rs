@@ -20,7 +20,9 @@ use bus::bus;
 use hearing::SharedCapture;
 use playing::SharedPlayback;
 use tautline_proto::clock::ClockId;
-use tautline_proto::device::{Device, Direction, Ended, Process, Settings, Stop, TimestampSource};
+use tautline_proto::device::{
+    Device, Direction, Ended, Process, ReplacedTime, Settings, Stop, TimestampSource,
+};
 
 use crate::toolbox::Sides;
 use crate::toolbox::part::PartSeat;
@@ -40,6 +42,7 @@ struct SharedState {
     settings: Sides<Settings>,
     clocks: Sides<Option<tautline_proto::clock::ClockId>>,
     timestamp_sources: Sides<TimestampSource>,
+    replaced: Sides<ReplacedTime>,
     seats: Box<[Sides<PartSeat>]>,
     free: Mutex<Vec<usize>>,
     over: Sides<AtomicBool>,
@@ -73,6 +76,7 @@ pub fn shared(
             capture: capture.timestamp_source(),
             playback: playback.timestamp_source(),
         },
+        replaced: Sides { capture: capture.replaced(), playback: playback.replaced() },
         seats: (0..parts).map(|_| Sides::default()).collect(),
         free: Mutex::new((0..parts).rev().collect()),
         over: Sides::default(),
@@ -162,6 +166,10 @@ impl Device for PartDevice {
 
     fn timestamp_source(&self) -> TimestampSource {
         *self.taken.state.timestamp_sources.of(self.direction)
+    }
+
+    fn replaced(&self) -> ReplacedTime {
+        self.taken.state.replaced.of(self.direction).clone()
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

@@ -10,7 +10,7 @@ use tautline_dsp::gain::Volume;
 use tautline_io::clock::{WallClock, host_clock, now, sleep_until};
 use tautline_io::link::event_queue::event_channel;
 use tautline_io::thread::memory;
-use tautline_proto::device::{Device, Stop};
+use tautline_proto::device::{Device, ReplacedTime, Stop};
 use tautline_proto::faults::{Faults, UnjudgedFaults};
 use tautline_proto::latency::LatencyRule;
 use tautline_proto::packetizer::Packetizer;
@@ -132,6 +132,7 @@ impl SendEngine {
             stamps,
             status,
             last: TxStatus::default(),
+            replaced: ReplacedTime::default(),
             xruns: XrunTimes::default(),
             unjudged: UnjudgedFaults::default(),
             stalled: 0,
@@ -174,6 +175,7 @@ impl SendEngine {
         let Self { transmitter, mut stream, drain, requests, observers } = self;
         let mut watch = RunWatch::begin(options);
         stream.last.clock = device.clock();
+        stream.replaced = device.replaced();
         stream.note(&mut watch);
         let prelude = now() + PRELUDE;
         // Receivers answer the first report, so it precedes any wait.

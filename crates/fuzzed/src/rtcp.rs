@@ -18,6 +18,7 @@ pub fn rtcp(datagram: &[u8]) {
         Item::Announcement(announcement) => report.announcement = Some(announcement),
         Item::Effective(effective) => report.effective = Some(effective),
         Item::Losses(losses) => report.losses = Some(losses),
+        Item::Capture(faults) => report.capture = Some(faults),
         Item::Kept(kept) => report.kept = Some(kept),
         Item::Feedback(feedback) => check_feedback(feedback),
         Item::Passed(stream, bytes) => check_passed((stream, bytes)),
@@ -75,6 +76,7 @@ fn check(report: &RtcpReport<'_>) {
             Item::Announcement(announcement) => again.announcement = Some(announcement),
             Item::Effective(effective) => again.effective = Some(effective),
             Item::Losses(losses) => again.losses = Some(losses),
+            Item::Capture(faults) => again.capture = Some(faults),
             Item::Kept(kept) => again.kept = Some(kept),
             Item::Feedback(_) | Item::Passed(..) | Item::Claim(..) => {
                 unreachable!("a report has none")

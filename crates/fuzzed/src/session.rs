@@ -2,6 +2,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostClock, HostReading};
+use tautline_proto::device::CaptureFaults;
 use tautline_proto::endpoint::{Endpoint, Host, SourceEndpoints};
 use tautline_proto::latency::LatencyMethod;
 use tautline_proto::packetizer::PacketizerState;
@@ -137,6 +138,7 @@ impl World {
             timestamp: bytes.word(),
             state: PacketizerState { packets: 7, octets: 2016, newest: 6, reference },
             wants_feedback: false,
+            capture: CaptureFaults::default(),
         }
     }
 

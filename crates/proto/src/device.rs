@@ -4,7 +4,7 @@
 //! process while it runs. This suits polled cards (ALSA) and callback devices (JACK, PipeWire).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use crate::clock::ClockId;
 use crate::time::{Frames, LocalTime, Span};
@@ -177,6 +177,31 @@ impl Stop {
     }
 }
 
+/// Time in which silence replaced the sound of a lost device, in total. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct ReplacedTime(Arc<AtomicI64>);
+
+impl ReplacedTime {
+    /// Adds silence. Wait-free.
+    pub fn add(&self, silence: Span) {
+        self.0.fetch_add(silence.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Total so far.
+    pub fn get(&self) -> Span {
+        Span::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Faults of a sender's device, in total. Receivers get them in reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CaptureFaults {
+    /// Overruns and underruns.
+    pub xruns: u64,
+    /// Time in which silence replaced the sound of a lost device ([`ReplacedTime`]).
+    pub replaced: Span,
+}
+
 /// Reason why a device stopped.
 #[derive(Debug)]
 pub enum Ended {
@@ -225,6 +250,11 @@ pub trait Device: Send {
     /// Source of [`Side::meets`].
     fn timestamp_source(&self) -> TimestampSource {
         TimestampSource::Device
+    }
+
+    /// Time in which the device was lost, if a timer replaces it then.
+    fn replaced(&self) -> ReplacedTime {
+        ReplacedTime::default()
     }
 
     /// Calls `process` once per period until the end, then returns it. A polled device uses this

@@ -4,6 +4,7 @@
 //! [`ReceivePolicy::follow`], and each packet at its turn to [`ReceivePolicy::take`]. Call
 //! [`ReceivePolicy::poll`] periodically.
 
+mod capture;
 mod contradiction;
 mod hearsay;
 mod interruptions;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use crate::arrivals::{Arrivals, ArrivalsConfig};
 use crate::clock::{ClockMapping, ClockSource, ReportedRate};
 use crate::counters::Counters;
-use crate::device::Settings;
+use crate::device::{CaptureFaults, Settings};
 use crate::endpoint::{Author, Host};
 use crate::jitter_buffer::{JitterBuffer, JitterBufferConfig, ReceiveCommand, StreamStatus};
 use crate::latency::{LatencyMethod, LatencyRule, min_latency};
@@ -33,6 +34,7 @@ use crate::stream::StreamFormat;
 use crate::target_delay::LossTarget;
 use crate::time::{Frames, LocalTime, Span};
 use crate::wire::rtcp::{Announcement, Effective};
+use capture::SenderDevice;
 use contradiction::FormatWatch;
 use interruptions::Interruptions;
 use need::Needs;
@@ -107,6 +109,7 @@ pub struct ReceivePolicy {
     fed_back: u32,
     status: Option<StreamStatus>,
     interruptions: Interruptions,
+    device_there: SenderDevice,
     notes: NoteQueue<ReceiveNote>,
 }
 
@@ -182,6 +185,7 @@ impl ReceivePolicy {
             fed_back: 0,
             status: None,
             interruptions: Interruptions::new(),
+            device_there: SenderDevice::default(),
             notes: NoteQueue::default(),
             config,
         }
@@ -204,6 +208,13 @@ impl ReceivePolicy {
             Event::Announced(ssrc, announcement) => {
                 if self.concerns(ssrc) {
                     self.heed(author(ssrc), announcement, context);
+                }
+                return;
+            }
+            Event::Capture(ssrc, faults) => {
+                if self.received == Some(ssrc) {
+                    let note = self.device_there.handle(ssrc, faults, self.is_settled());
+                    note.into_iter().for_each(|note| self.notes.note(note));
                 }
                 return;
             }
@@ -415,6 +426,11 @@ impl ReceivePolicy {
     /// Newest announcement.
     pub const fn announced(&self) -> Option<Announcement> {
         self.announced
+    }
+
+    /// Faults of the sender's device while it was received, as it reported them.
+    pub const fn sender_device(&self) -> CaptureFaults {
+        self.device_there.total()
     }
 
     /// Time of the last packets.

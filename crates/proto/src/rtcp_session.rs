@@ -8,6 +8,7 @@ mod report;
 
 use crate::clock::{ClockId, ClockMapping, DisciplinedClock, Exchange, HostClock};
 use crate::congestion::PathFeedback;
+use crate::device::CaptureFaults;
 use crate::endpoint::{Author, Host, SourceEndpoints};
 use crate::packetizer::PacketizerState;
 use crate::stream::StreamFormat;
@@ -46,6 +47,8 @@ pub struct Sending {
     pub wants_feedback: bool,
     /// Clock of the capture card, if known.
     pub card: Option<ClockId>,
+    /// Faults of the capture device, in total.
+    pub capture: CaptureFaults,
     /// RTP timestamp of media time 0.
     pub timestamp: u32,
     /// Packetizer state.
@@ -107,6 +110,8 @@ pub enum Event {
     Effective(u32, Effective),
     /// Losses of our stream.
     Losses(u32, LossReport),
+    /// Faults of the peer's capture device.
+    Capture(u32, CaptureFaults),
     /// Path measurement of our stream.
     Feedback(u32, PathFeedback),
     /// The named probe reached the peer.
@@ -124,6 +129,7 @@ impl Event {
         | Self::Reception(ssrc, _)
         | Self::Effective(ssrc, _)
         | Self::Losses(ssrc, _)
+        | Self::Capture(ssrc, _)
         | Self::Feedback(ssrc, _)
         | Self::Passed(ssrc, _)
         | Self::Left(ssrc)) = *self;
@@ -409,6 +415,7 @@ impl Session {
                 }
             }
             Item::Losses(losses) if losses.ssrc == own => notify(Event::Losses(ssrc, losses)),
+            Item::Capture(faults) => notify(Event::Capture(ssrc, faults)),
             Item::Feedback(feedback) if feedback.ssrc == own => {
                 notify(Event::Feedback(ssrc, feedback));
             }

@@ -19,7 +19,7 @@ mod tests;
 
 use crate::clock::{ClockId, ClockMapping};
 use crate::congestion::CodingLimits;
-use crate::device::Settings;
+use crate::device::{CaptureFaults, Settings};
 use crate::endpoint::Host;
 use crate::latency::{LatencyRule, LatencySum};
 use crate::packetizer::{Identity, Packetizer, PacketizerConfig, PacketizerState};
@@ -184,6 +184,7 @@ pub struct SendPolicy {
     receivers: Receivers,
     state: PacketizerState,
     card: Option<ClockId>,
+    capture: CaptureFaults,
     coming: Coming,
     limited: bool,
     expected_loss: ExpectedLoss,
@@ -220,6 +221,7 @@ impl SendPolicy {
             receivers: Receivers::new(),
             state: PacketizerState::default(),
             card: None,
+            capture: CaptureFaults::default(),
             coming: Coming::default(),
             limited: false,
             expected_loss: ExpectedLoss::default(),
@@ -280,6 +282,11 @@ impl SendPolicy {
         }
     }
 
+    /// Updates the faults of the device, for receivers.
+    pub const fn set_capture(&mut self, faults: CaptureFaults) {
+        self.capture = faults;
+    }
+
     /// Makes due decisions, and updates the RTCP session.
     pub fn poll(&mut self, context: &mut SendContext<'_>) {
         self.note_networks();
@@ -309,6 +316,7 @@ impl SendPolicy {
             link_offset: self.config.link_offset,
             packing_age: self.packing_age,
             card: self.card,
+            capture: self.capture,
             wants_feedback: self.is_adapted(),
             timestamp: self.config.identity.timestamp,
             state: self.state,

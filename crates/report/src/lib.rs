@@ -70,6 +70,23 @@ pub struct StreamSender {
     pub ssrc: u32,
 }
 
+/// Faults of a sender's device while its stream was received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SenderDeviceReport {
+    /// Overruns and underruns.
+    pub xruns: u64,
+    /// Time in which the device was lost, and the sender sent silence.
+    pub replaced_ns: i64,
+}
+
+impl SenderDeviceReport {
+    /// Packets of this length that contained silence instead of sound.
+    pub fn replaced_packets(&self, ptime_ns: i64) -> u64 {
+        (self.replaced_ns / ptime_ns.max(1)).max(0).unsigned_abs()
+    }
+}
+
 /// Report of one stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -80,6 +97,8 @@ pub struct StreamReport {
     pub sender: Option<StreamSender>,
     /// AVTP sender: stream id, as `?streamid=` accepts it.
     pub stream_id: Option<String>,
+    /// Faults of the sender's device, as it reports them; absent without, and at a sender.
+    pub sender_device: Option<SenderDeviceReport>,
     /// SRTP profile, such as `AEAD_AES_256_GCM`; absent without encryption.
     pub encryption: Option<Cow<'static, str>>,
     /// Last transport of a call, `udp` or `tcp`.
@@ -194,7 +213,8 @@ impl StreamReport {
     /// Packets of the sound that arrived or were rebuilt.
     pub fn arrived(&self) -> u64 {
         let c = &self.counters;
-        let others = [c.duplicate, c.before_start, c.on_probation].into_iter();
+        let silent = self.sender_device.map_or(0, |it| it.replaced_packets(self.ptime_ns));
+        let others = [c.duplicate, c.before_start, c.on_probation, silent].into_iter();
         others.fold(c.received, u64::saturating_sub).saturating_add(self.rebuilt())
     }
 
@@ -348,7 +368,8 @@ pub struct GapReport {
     pub lost: u64,
     /// Dropped by a full socket buffer of this machine.
     pub discarded: u64,
-    /// Never sent, because the sender's card did not deliver the sound (`skipped_frames`).
+    /// Never sent, because the sender's card did not deliver the sound (`skipped_frames`), or sent
+    /// as silence, because the device was lost ([`SenderDeviceReport`]).
     pub not_sent: u64,
     /// Of the lost, those in gaps too long for repairs: the network was interrupted.
     pub lost_in_outages: u64,

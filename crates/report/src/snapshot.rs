@@ -18,6 +18,9 @@ use crate::{GapReport, WorstPacket};
 /// Version of the JSON names.
 pub const SCHEMA: u32 = 2;
 
+/// Counter of a received stream: xruns of the sender's device, if there are any.
+pub const SENDER_XRUNS: &str = "sender_xruns";
+
 /// Snapshot of one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -13,7 +13,7 @@ use tautline_proto::counters::Counted;
 
 use crate::digits;
 use crate::distribution::Summary;
-use crate::snapshot::StreamSnapshot;
+use crate::snapshot::{SENDER_XRUNS, StreamSnapshot};
 use crate::{RemoteReceiver, Report, StreamReport};
 use arrivals::{GapHints, INTERRUPTED};
 use known::Known;
@@ -75,7 +75,8 @@ pub fn missed(received: &StreamSnapshot, sent: Option<&StreamSnapshot>) -> Strin
         line += &format!(": {}", self::faults(faults));
     }
     let xruns = received.count("xruns").max(sent.map_or(0, |sent| sent.count("xruns")));
-    for (count, name) in [(received.count("repaired"), "repaired"), (xruns, "xruns here")] {
+    let there = (received.count(SENDER_XRUNS), "xruns there");
+    for (count, name) in [(received.count("repaired"), "repaired"), (xruns, "xruns here"), there] {
         if count > 0 {
             line += &format!("; {count} {name}");
         }

@@ -124,6 +124,13 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
         ReceiveNote::Resumed(silence) => {
             format!("{address}: packets arrive again after {:.1} s", silence.as_millis_f64() / 1e3)
         }
+        ReceiveNote::DeviceLost => {
+            format!("{address}: the sender's device stopped; the sender sends silence until it is back")
+        }
+        ReceiveNote::DeviceBack(silence) => format!(
+            "{address}: the sender's device is back after {:.1} s without sound",
+            silence.as_millis_f64() / 1e3
+        ),
         ReceiveNote::Posing { sender, other, .. } => format!(
             "{address}: packets with the SSRC of its sender ({sender}) come also from {other}, and are not played: \
              stop the program that sends them"

@@ -69,7 +69,7 @@ fn a_timer_goes_on_until_the_device_is_back() {
     let tries = Arc::new(AtomicU32::new(0));
     let first = Brief { calls: 3, meets: tautline_io::clock::now() };
     let (mut device, supervision) = supervised(first, opener(devices, Arc::clone(&tries)), &notes);
-    let watch = supervision.clone();
+    let (watch, replaced) = (supervision.clone(), device.replaced());
     let seen = Arc::new(Mutex::new(vec![]));
     let see = Arc::clone(&seen);
     let mut given = false;
@@ -90,6 +90,8 @@ fn a_timer_goes_on_until_the_device_is_back() {
     assert_eq!(seen[..3], [(true, 0); 3]);
     assert_eq!((seen[3].0, seen[3].1 >= 1), (false, true), "a change of clocks is an xrun");
     assert_eq!(seen[seen.len() - 1], (true, 1));
+    let silent = seen.iter().filter(|(real, _)| !real).count();
+    assert_eq!(replaced.get(), Span::from_millis(silent as i64), "blocks of 1 ms");
     drop(device);
     let notes = notes.take();
     assert_eq!(notes.len(), 3, "gone, not yet there (once), back: {notes:?}");

@@ -7,8 +7,8 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
-    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, Settings, Side, Stop,
-    TimestampSource,
+    Cycle, Device, DeviceError, Direction, Ended, Flow, Process, ReplacedTime, Settings, Side,
+    Stop, TimestampSource,
 };
 use tautline_proto::time::{Frames, LocalTime, Span};
 
@@ -41,6 +41,7 @@ struct SupervisionShared {
     finished: AtomicBool,
     switched: AtomicBool,
     end: AtomicI64,
+    replaced: ReplacedTime,
 }
 
 impl SupervisionShared {
@@ -62,6 +63,7 @@ impl Default for SupervisionShared {
             finished: flag(),
             switched: flag(),
             end: AtomicI64::new(Self::NOTHING_YET),
+            replaced: ReplacedTime::default(),
         }
     }
 }
@@ -179,6 +181,10 @@ impl Device for Supervised {
         self.device.as_ref().map_or(TimestampSource::Due, |device| device.timestamp_source())
     }
 
+    fn replaced(&self) -> ReplacedTime {
+        self.shared.replaced.clone()
+    }
+
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {
         self.shared.finished.store(false, Ordering::Relaxed);
         let shared = Arc::clone(&self.shared);
@@ -241,6 +247,11 @@ impl Process for Bridge {
     fn process(&mut self, cycle: &mut Cycle<'_>) -> Flow {
         if self.shared.switched.swap(false, Ordering::Relaxed) {
             self.span_gap(cycle);
+        }
+        if self.shared.away.load(Ordering::Relaxed) {
+            let samples = cycle.capture.samples.len().max(cycle.playback.samples.len());
+            let frames = self.settings.channels.frames_in(samples);
+            self.shared.replaced.add(self.settings.rate.span_of(frames));
         }
         let end = self.end_of(&cycle.playback).or(self.end_of(&cycle.capture));
         let flow = self.inner.process(cycle);

@@ -3,7 +3,7 @@
 use tautline_io::thread::realtime;
 use tautline_proto::clock::ClockId;
 use tautline_proto::device::{
-    Cycle, Device, Ended, Flow, Process, Settings, Stop, TimestampSource,
+    Cycle, Device, Ended, Flow, Process, ReplacedTime, Settings, Stop, TimestampSource,
 };
 use tautline_proto::time::LocalTime;
 
@@ -40,6 +40,10 @@ impl<T: DeviceTap + 'static> Device for TappedDevice<T> {
 
     fn timestamp_source(&self) -> TimestampSource {
         self.device.timestamp_source()
+    }
+
+    fn replaced(&self) -> ReplacedTime {
+        self.device.replaced()
     }
 
     fn run(&mut self, process: Box<dyn Process>, stop: &Stop) -> (Box<dyn Process>, Ended) {

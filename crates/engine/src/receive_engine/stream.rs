@@ -18,7 +18,9 @@ use tautline_proto::receive_policy::{LatencyRefused, ReceiveNote, ReceivePolicy}
 use tautline_proto::rtcp_session::{Event, Session, SessionConfig};
 use tautline_proto::time::{Frames, LocalTime, Span, WallTime};
 use tautline_report::ledger::ReceivedEntry;
-use tautline_report::snapshot::{ClockSnapshot, LatencySnapshot, StreamSnapshot, StreamState};
+use tautline_report::snapshot::{
+    ClockSnapshot, LatencySnapshot, SENDER_XRUNS, StreamSnapshot, StreamState,
+};
 use tautline_report::{GapReport, StreamEnd};
 
 use crate::control::{CannotChange, Fader};
@@ -469,7 +471,11 @@ impl ReceivedStream {
             }),
             ..StreamSnapshot::default()
         };
+        let xruns_there = policy.sender_device().xruns;
         statistics.observed.notify(now, summary::worst, &mut snapshot);
+        if xruns_there > 0 {
+            snapshot.counters.insert(SENDER_XRUNS.to_owned(), xruns_there);
+        }
         snapshot
     }
 
@@ -493,6 +499,7 @@ impl ReceivedStream {
             sounded: true,
             wrong_type: None,
             announced: policy.announced().map(|announced| announced.format),
+            sender_device: policy.sender_device(),
         }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod tests;
 
 use tautline_proto::arrivals::Arrivals;
 use tautline_proto::cause::Late;
+use tautline_proto::device::CaptureFaults;
 use tautline_proto::endpoint::Endpoint;
 use tautline_proto::jitter_buffer::JitterBufferConfig;
 use tautline_proto::ledger::{PacketTrace, SENDER_STAGE, Stage};
@@ -26,7 +27,7 @@ use tautline_proto::latency::{LatencyRule, repair_latency};
 use tautline_report::distribution::Distribution;
 use tautline_report::{
     Auto, Clock, Counters, GapReport, InvalidCount, LatencyReport, LatenessPoint, NotFound,
-    RepairReport, StageSummary, StreamReport, StreamSender, WorstPacket,
+    RepairReport, SenderDeviceReport, StageSummary, StreamReport, StreamSender, WorstPacket,
 };
 
 pub(crate) struct ReportSource<'a> {
@@ -48,6 +49,7 @@ pub(crate) struct ReportSource<'a> {
     pub(crate) sounded: bool,
     pub(crate) wrong_type: Option<String>,
     pub(crate) announced: Option<StreamFormat>,
+    pub(crate) sender_device: CaptureFaults,
 }
 
 impl ReportSource<'_> {
@@ -97,6 +99,7 @@ impl ReportSource<'_> {
         StreamReport {
             address: self.address.to_owned(),
             sender: status.and_then(sender),
+            sender_device: self.sender_device(),
             encryption: self.sealed.map(Into::into),
             rate: format.rate.hertz(),
             channels: format.channels.count(),
@@ -250,10 +253,21 @@ impl ReportSource<'_> {
         }
     }
 
+    fn sender_device(&self) -> Option<SenderDeviceReport> {
+        let CaptureFaults { xruns, replaced } = self.sender_device;
+        let report = SenderDeviceReport { xruns, replaced_ns: replaced.as_nanos() };
+        (report != SenderDeviceReport::default()).then_some(report)
+    }
+
     /// Packets for the frames that the sender's card did not deliver.
     fn not_sent(&self) -> u64 {
         self.statistics.status.map_or(0, |RxStatus { stream, .. }| {
-            stream.counters.skipped_frames.div_ceil(stream.format.packet.as_len().max(1) as u64)
+            let format = stream.format;
+            let skipped = stream.counters.skipped_frames;
+            let silent = self
+                .sender_device()
+                .map_or(0, |device| device.replaced_packets(format.ptime().as_nanos()));
+            skipped.div_ceil(format.packet.as_len().max(1) as u64) + silent
         })
     }
 

@@ -7,6 +7,7 @@ use tautline_io::clock::{now, tai};
 use tautline_io::link::destinations::Outbound;
 use tautline_io::link::{LinkCounters, TransmitStamp, is_of_an_interface};
 use tautline_proto::clock::ClockMapping;
+use tautline_proto::device::{CaptureFaults, ReplacedTime};
 use tautline_proto::endpoint::Host;
 use tautline_proto::faults::UnjudgedFaults;
 use tautline_proto::ledger::{Departure, Stage};
@@ -58,6 +59,8 @@ pub(crate) struct SentStream {
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
     pub(crate) last: TxStatus,
+    /// Of the device.
+    pub(crate) replaced: ReplacedTime,
     pub(crate) xruns: XrunTimes,
     pub(crate) unjudged: UnjudgedFaults,
     pub(crate) stalled: u64,
@@ -176,7 +179,8 @@ impl SentStream {
         if let Some(flaw) = self.ledger.as_ref().and_then(LedgerFile::flaw) {
             watch.note(&Note::Unwritten(&flaw));
         }
-        let TxStatus { state, clock, .. } = self.last;
+        let TxStatus { state, clock, xruns, .. } = self.last;
+        self.policy.set_capture(CaptureFaults { xruns, replaced: self.replaced.get() });
         self.decide(|policy, context| {
             policy.follow(state, clock, context);
             policy.poll(context);

@@ -96,6 +96,10 @@ pub enum ReceiveNote {
     Stopped,
     /// Packets arrive again after this time.
     Resumed(Span),
+    /// The sender's device is lost; the sender sends silence.
+    DeviceLost,
+    /// The sender's device is back, after this silence.
+    DeviceBack(Span),
     /// Another host uses the sender's SSRC.
     Posing {
         /// The SSRC.

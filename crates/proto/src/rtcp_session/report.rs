@@ -2,6 +2,7 @@
 
 use super::{Sending, Session};
 use crate::clock::DisciplinedClock;
+use crate::device::CaptureFaults;
 use crate::time::{LocalTime, Span, WallTime};
 use crate::wire::ntp::{CompactNtp, CompactSpan, NtpTime};
 use crate::wire::rtcp::{Announcement, DelaySince, ReportBlock, RtcpReport, SenderInfo};
@@ -33,6 +34,10 @@ impl Session {
             }),
             effective: self.receiving.and_then(|receiving| receiving.effective),
             losses: self.receiving.and_then(|receiving| receiving.losses),
+            capture: self
+                .sending
+                .map(|sending| sending.capture)
+                .filter(|faults| *faults != CaptureFaults::default()),
             // Relative to the session's clock on the wire.
             kept: self.kept.map(|kept| DisciplinedClock {
                 offset: kept.offset - self.config.wall_offset,

@@ -161,7 +161,7 @@ impl Receivers {
                 known.loss_share = before.and_then(|before| losses.share_since(&before));
             }
             Event::Left(..) => known.request.leave(),
-            Event::Captured(..) | Event::Announced(..) => known.sends = true,
+            Event::Captured(..) | Event::Announced(..) | Event::Capture(..) => known.sends = true,
             // The rate control and the path size use these.
             Event::Feedback(..) | Event::Passed(..) => {}
         }

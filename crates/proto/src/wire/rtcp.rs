@@ -15,6 +15,7 @@ pub use write::{ReportError, RtcpReport, write_feedback, write_passed, write_pro
 
 use crate::clock::DisciplinedClock;
 use crate::congestion::PathFeedback;
+use crate::device::CaptureFaults;
 use crate::zone::{Claim, Targets};
 
 use super::ntp::{CompactNtp, CompactSpan, NtpTime};
@@ -99,6 +100,8 @@ pub enum Item<'a> {
     Effective(Effective),
     /// Losses.
     Losses(LossReport),
+    /// Faults of the sender's device.
+    Capture(CaptureFaults),
     /// Path measurements.
     Feedback(PathFeedback),
     /// Stream and name of an answered probe.

@@ -7,14 +7,15 @@ use super::arrivals::Percent;
 use super::redundancy::{FEWER_BITS, LESS_TRAFFIC, MANY, is_coded};
 use crate::{GapReport, RemoteReceiver, Report, StreamReport};
 
-/// Writes a line per stream, received before sent, and the xruns of each call.
+/// Writes a line per stream, received before sent, and the xruns at both ends of each call.
 pub(super) fn directions(out: &mut String, reports: &[Report]) -> fmt::Result {
-    let mut output = 0;
+    let (mut output, mut there) = (0, 0);
     for report in reports {
         direction(out, report)?;
         let xruns = report.streams.iter().map(|stream| stream.counters.xruns).max().unwrap_or(0);
         if report.role != "send" {
             output = xruns;
+            there = report.streams.iter().filter_map(|it| Some(it.sender_device?.xruns)).sum();
             continue;
         }
         let devices = [(core::mem::take(&mut output), "output"), (xruns, "input")];
@@ -22,6 +23,10 @@ pub(super) fn directions(out: &mut String, reports: &[Report]) -> fmt::Result {
         let devices: Vec<_> = devices.map(|(xruns, device)| format!("{xruns} {device}")).collect();
         if !devices.is_empty() {
             writeln!(out, "xruns here: {}", devices.join(", "))?;
+        }
+        match core::mem::take(&mut there) {
+            0 => {}
+            xruns => writeln!(out, "xruns there: {xruns} input")?,
         }
     }
     Ok(())
@@ -36,6 +41,10 @@ fn direction(out: &mut String, report: &Report) -> fmt::Result {
         } else {
             write!(out, "received from {}: ", stream.address)?;
             received(out, stream)?;
+            let device = stream.sender_device.unwrap_or_default();
+            if device.replaced_ns > 0 {
+                write!(out, ", no device there for {}", Nanos(device.replaced_ns))?;
+            }
             if let Some(silent) = stream.silent_ns {
                 write!(out, ", no packets for the last {}", Nanos(silent))?;
             }
@@ -129,7 +138,7 @@ fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
         _ if stream.refused.is_some() && !stream.played => {
             write!(out, "{} packets, none played", c.received)
         }
-        (_, 0) => write!(out, "no packet"),
+        (_, 0) if c.received == 0 => write!(out, "no packet"),
         (0, due) => write!(out, "all {due} packets played"),
         (missed, _) => {
             let all = stream.needed();
@@ -165,7 +174,9 @@ mod tests {
 
     use super::super::{Detail, render_calls};
     use crate::distribution::Distribution;
-    use crate::{Counters, GapReport, LatencyReport, RemoteReceiver, Report, StreamReport};
+    use crate::{
+        Counters, GapReport, LatencyReport, RemoteReceiver, Report, SenderDeviceReport, StreamReport,
+    };
     use tautline_proto::time::Span;
 
     fn call(counters: Counters, gaps: GapReport) -> [Report; 2] {
@@ -234,6 +245,16 @@ mod tests {
     }
 
     #[test]
+    fn device_of_the_other_machine_has_its_faults() {
+        let all = Counters { received: 5_886, ..Counters::default() };
+        let mut both = call(all, GapReport { not_sent: 1_280, ..GapReport::default() });
+        let device = SenderDeviceReport { xruns: 5, replaced_ns: 3_200_000_000 };
+        let received = &mut both[0].streams[0];
+        (received.sender_device, received.ptime_ns) = (Some(device), 2_500_000);
+        snapshot!(render_calls(&both, Detail::Summary));
+    }
+
+    #[test]
     fn latency_of_a_call_is_that_after_the_last_change() {
         let all = Counters { received: 5_886, ..Counters::default() };
         let mut both = call(all, GapReport::default());
@@ -254,15 +275,15 @@ mod tests {
         };
         both[1].streams[0].receivers[0].lost = 600;
         snapshot!(reports(&both));
-        both[0].streams[0].silent_ns = Some(10_000_000_000);
-        let receiver = &mut both[1].streams[0].receivers[0];
-        (receiver.state, receiver.silent_ns) = ("lost".into(), 10_170_000_000);
-        snapshot!(reports(&both));
-    }
-}
         // A slow line loses many packets; an outage too.
         for (lost, times_lost, slow) in [(2_000, 0, true), (2_000, 1, false), (600, 0, false)] {
             let receiver = &mut both[1].streams[0].receivers[0];
             (receiver.lost, receiver.times_lost) = (lost, times_lost);
             assert_eq!(reports(&both).contains("--format auto"), slow, "{lost}");
         }
+        both[0].streams[0].silent_ns = Some(10_000_000_000);
+        let receiver = &mut both[1].streams[0].receivers[0];
+        (receiver.state, receiver.silent_ns) = ("lost".into(), 10_170_000_000);
+        snapshot!(reports(&both));
+    }
+}

@@ -90,6 +90,7 @@ struct Reported {
     config: JitterBufferConfig,
     statistics: Statistics,
     arrivals: Arrivals,
+    sender_device: CaptureFaults,
 }
 
 impl Reported {
@@ -107,7 +108,8 @@ impl Reported {
             start: config.link_offset,
             longest: Span::from_millis(500),
         });
-        Self { config, statistics: Statistics::new(Probes::All, levels(0).1), arrivals }
+        let statistics = Statistics::new(Probes::All, levels(0).1);
+        Self { config, statistics, arrivals, sender_device: CaptureFaults::default() }
     }
 
     fn look(&mut self, status: RxStatus, stalls: &StallLog) {
@@ -135,6 +137,7 @@ impl Reported {
             refusal: None,
             wrong_type: None,
             announced: None,
+            sender_device: self.sender_device,
         };
         received.report()
     }
@@ -308,4 +311,18 @@ fn sound_that_the_sender_never_sent_counts_in_packets() {
     };
     // Packets have 48 frames.
     assert_eq!([0, 48 * 478, 48 * 478 + 1].map(not_sent), [0, 478, 479]);
+}
+
+#[test]
+fn silence_instead_of_a_lost_device_is_missed_sound() {
+    let mut reported = Reported::new();
+    let mut status = status(990);
+    status.stream.counters.received = 1_000;
+    status.stream.counters.skipped_frames = 48 * 100;
+    reported.sender_device = CaptureFaults { xruns: 3, replaced: Span::from_millis(250) };
+    reported.look(status, &StallLog::new(1));
+    let report = reported.report(&StallLog::new(1));
+    assert_eq!((report.missed(), report.arrived(), report.needed()), (350, 750, 1_100));
+    let device = SenderDeviceReport { xruns: 3, replaced_ns: 250_000_000 };
+    assert_eq!(report.sender_device, Some(device));
 }

@@ -3,6 +3,7 @@
 use super::packet_type;
 use crate::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
 use crate::codec::Coding;
+use crate::device::CaptureFaults;
 use crate::latency::LatencyMethod;
 use crate::redundancy::sizing::Tally;
 use crate::stream::StreamFormat;
@@ -278,4 +279,23 @@ impl LossReport {
             late: later(1),
         })
     }
+}
+
+/// Subtype of the faults of a sender's device, from the first one on.
+pub(super) const CAPTURE: u8 = 8;
+pub(super) const CAPTURE_BYTES: usize = 16;
+
+/// Big-endian, 64 bits each: xruns, and time replaced by silence in nanoseconds.
+pub(super) fn capture_to_bytes(faults: CaptureFaults) -> [u8; CAPTURE_BYTES] {
+    let mut bytes = [0; CAPTURE_BYTES];
+    bytes[..8].copy_from_slice(&faults.xruns.to_be_bytes());
+    bytes[8..].copy_from_slice(&nanos(faults.replaced));
+    bytes
+}
+
+/// `None` if too short. Ignores later fields.
+pub(super) fn capture_from_bytes(bytes: &[u8]) -> Option<CaptureFaults> {
+    let (xruns, rest) = bytes.split_first_chunk()?;
+    let replaced = span(*rest.first_chunk()?);
+    Some(CaptureFaults { xruns: u64::from_be_bytes(*xruns), replaced })
 }

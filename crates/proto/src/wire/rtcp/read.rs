@@ -7,8 +7,8 @@ use rtcp_types::prelude::*;
 use rtcp_types::{App, Bye, ReceiverReport, SenderReport};
 
 use super::app::{
-    ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, LOSSES, LossReport, NAME, PASSED, PROBE,
-    kept_from_bytes,
+    ANNOUNCEMENT, CAPTURE, EFFECTIVE, FEEDBACK, KEPT, LOSSES, LossReport, NAME, PASSED, PROBE,
+    capture_from_bytes, kept_from_bytes,
 };
 use super::claim::{CLAIM, claim_from_bytes};
 use super::{
@@ -231,6 +231,7 @@ fn read_app<'a>(packet: &'a [u8], body: &'a [u8], visitor: Visitor<'_, 'a>) -> O
         EFFECTIVE => Effective::from_bytes(data).map(Item::Effective),
         LOSSES => LossReport::from_bytes(data).map(Item::Losses),
         KEPT => kept_from_bytes(data).map(Item::Kept),
+        CAPTURE => capture_from_bytes(data).map(Item::Capture),
         FEEDBACK => PathFeedback::from_bytes(data).map(Item::Feedback),
         PASSED => word(data, 0).zip(word(data, 4)).map(|(ssrc, bytes)| Item::Passed(ssrc, bytes)),
         CLAIM => claim_from_bytes(data)?.map(|(claim, targets)| Item::Claim(claim, targets)),

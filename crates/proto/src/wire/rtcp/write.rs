@@ -1,8 +1,8 @@
 //! Writes compound packets in place: `rtcp-types` allocates.
 
 use super::app::{
-    ANNOUNCEMENT, EFFECTIVE, FEEDBACK, KEPT, KEPT_BYTES, LOSSES, LossReport, NAME, PASSED, PROBE,
-    kept_to_bytes,
+    ANNOUNCEMENT, CAPTURE, CAPTURE_BYTES, EFFECTIVE, FEEDBACK, KEPT, KEPT_BYTES, LOSSES,
+    LossReport, NAME, PASSED, PROBE, capture_to_bytes, kept_to_bytes,
 };
 use super::{
     Announcement, CNAME_ITEM, DELAYS_BLOCK, DelaySince, Effective, MAX_BLOCKS, NtpTime,
@@ -10,6 +10,7 @@ use super::{
 };
 use crate::clock::DisciplinedClock;
 use crate::congestion::PathFeedback;
+use crate::device::CaptureFaults;
 
 /// Well within the 16-bit length.
 const MAX_DELAYS: usize = 1024;
@@ -35,6 +36,8 @@ pub struct RtcpReport<'a> {
     pub effective: Option<Effective>,
     /// Losses.
     pub losses: Option<LossReport>,
+    /// Faults of the sender's device.
+    pub capture: Option<CaptureFaults>,
     /// The reporter's clock against UTC, if disciplined.
     pub kept: Option<DisciplinedClock>,
     /// Whether the reporter leaves.
@@ -76,6 +79,7 @@ impl RtcpReport<'_> {
             announcement: None,
             effective: None,
             losses: None,
+            capture: None,
             kept: None,
             bye: false,
         }
@@ -96,6 +100,9 @@ impl RtcpReport<'_> {
         }
         if let Some(losses) = self.losses {
             self.write_app(&mut out, LOSSES, &losses.to_bytes());
+        }
+        if let Some(faults) = self.capture {
+            self.write_app(&mut out, CAPTURE, &capture_to_bytes(faults));
         }
         if let Some(kept) = self.kept {
             self.write_app(&mut out, KEPT, &kept_to_bytes(kept));
@@ -124,6 +131,7 @@ impl RtcpReport<'_> {
             + app(self.announcement.is_some(), Announcement::BYTES)
             + app(self.effective.is_some(), Effective::BYTES)
             + app(self.losses.is_some(), LossReport::BYTES)
+            + app(self.capture.is_some(), CAPTURE_BYTES)
             + app(self.kept.is_some(), KEPT_BYTES)
             + if self.bye { 8 } else { 0 };
         if needed > room { Err(ReportError::Room { needed, room }) } else { Ok(()) }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use tautline_dsp::format::SampleFormat;
+use tautline_proto::device::CaptureFaults;
 use tautline_proto::endpoint::Host as From;
 use tautline_proto::packetizer::PacketizerState;
 use tautline_proto::rtcp_session::{Event, ReportArrival, Sending, Session, SessionConfig};
@@ -171,8 +172,16 @@ pub(crate) fn sending() -> Sending {
         reference: Some((MediaTime::from_frames(288), LocalTime::from_nanos(5_001_000_000_000))),
     };
     let (link_offset, packing_age) = (Span::from_millis(5), Span::from_millis(1));
-    let (card, wants_feedback, timestamp) = (None, false, 1000);
-    Sending { format: FORMAT, link_offset, packing_age, wants_feedback, card, timestamp, state }
+    Sending {
+        format: FORMAT,
+        link_offset,
+        packing_age,
+        wants_feedback: false,
+        card: None,
+        capture: CaptureFaults::default(),
+        timestamp: 1000,
+        state,
+    }
 }
 
 /// Constant delays.

@@ -175,6 +175,7 @@ fn everything<'a>(blocks: &'a [ReportBlock], delays: &'a [DelaySince]) -> RtcpRe
         announcement: Some(announcement()),
         effective: Some(effective()),
         losses: Some(losses()),
+        capture: None,
         kept: Some(kept()),
         bye: true,
     }

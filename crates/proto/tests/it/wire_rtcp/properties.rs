@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use tautline_dsp::format::SampleFormat;
 use tautline_proto::clock::{ClockId, ClockSource, DisciplinedClock, HostReading};
+use tautline_proto::device::CaptureFaults;
 use tautline_proto::latency::LatencyMethod;
 use tautline_proto::redundancy::sizing::Tally;
 use tautline_proto::stream::StreamFormat;
@@ -65,6 +66,7 @@ proptest! {
         spans in proptest::option::of((any::<u32>(), any_span(), any_span(), any_span(), any_span())),
         lacked in proptest::option::of(any::<(u32, [u64; 7])>()),
         kept in proptest::option::of((any::<i64>(), any_span(), any::<bool>())),
+        faults in proptest::option::of((any::<u64>(), any_span())),
         bye: bool,
     ) {
         let sender = sender.map(|(ntp, rtp_timestamp, packets, octets)| SenderInfo {
@@ -84,9 +86,10 @@ proptest! {
             uncertainty,
             source: if ptp { ClockSource::Ptp } else { ClockSource::System },
         });
+        let capture = faults.map(|(xruns, replaced)| CaptureFaults { xruns, replaced });
         let report = RtcpReport {
             ssrc, sender, blocks: &blocks, cname: &cname, reference_time, delays: &delays,
-            announcement, effective, losses, kept, bye,
+            announcement, effective, losses, capture, kept, bye,
         };
         let items = [
             sender.map(Item::Sender),
@@ -95,6 +98,7 @@ proptest! {
             announcement.map(Item::Announcement),
             effective.map(Item::Effective),
             losses.map(Item::Losses),
+            capture.map(Item::Capture),
             kept.map(Item::Kept),
             bye.then_some(Item::Bye),
         ];
