@@ -198,7 +198,8 @@ pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Rep
         Some(user) => privileges::of_user(user),
         None => found,
     };
-    add("minimum", vec![packets::minimum(requested)]);
+    let jack = jack_server();
+    add("minimum", one(packets::minimum(requested, jack.as_ref())));
     let priority = privileges::priority(&limits, granted, is_root, latency);
     add("real-time", vec![of_user(priority)]);
     add("locked-memory", vec![of_user(privileges::memory(&limits, lock().is_ok(), is_root))]);
@@ -218,7 +219,7 @@ pub fn examine(requested: &Requirements, node: Option<&NodeRequirements>) -> Rep
     add("interrupt-cores", interrupts::cores(machine, &interrupts));
     add("interrupt-threads", one(interrupts::threads(&interrupts, &processes)));
     add("pipewire", one(sound::server(&processes, latency)));
-    add("jack", one(jack_server().map(|server| sound::jack(&server, &limits, granted, requested))));
+    add("jack", one(jack.map(|server| sound::jack(&server, &limits, granted, requested))));
     add("sound-access", one(sound::access(&sound::device_files(machine)).map(of_user)));
     add("usb-autosuspend", one(sound::suspended(machine)));
     if interfaces.is_empty() {

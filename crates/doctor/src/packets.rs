@@ -1,3 +1,4 @@
+use tautline_audio::jack::JackServer;
 use tautline_io::udp::UdpOptions;
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencySum;
@@ -12,8 +13,13 @@ use crate::{Finding, Machine, Requirements};
 /// RFC 791 §3.1 without options, RFC 768.
 const HEADERS: usize = 28;
 
-/// The latency must hold one packet, two card periods of the same length, and the network.
-pub(crate) fn minimum(requested: &Requirements) -> Finding {
+/// The latency must hold one packet, two card periods of the same length, and the network. A JACK
+/// server sets the periods instead, and has its own check.
+pub(crate) fn minimum(requested: &Requirements, jack: Option<&JackServer>) -> Option<Finding> {
+    jack.is_none().then(|| without_server(requested))
+}
+
+fn without_server(requested: &Requirements) -> Finding {
     let StreamFormat { rate, channels, packet: period, .. } = requested.format;
     let device = Settings { rate, channels, period, periods: 2 };
     let needs = LatencySum::of(requested.format.packing_age(period), &device);
@@ -94,6 +100,7 @@ mod tests {
 
     #[test]
     fn a_latency_that_no_receiver_keeps_spoils() {
+        let minimum = |requested: &Requirements| minimum(requested, None).unwrap();
         assert_eq!(minimum(&requested(5)).verdict, Passed);
         assert_eq!(minimum(&requested(4)).verdict, Passed);
         let found = minimum(&requested(3));
@@ -102,6 +109,12 @@ mod tests {
         let mut short = requested(3);
         short.format.packet = Frames::new(32);
         assert_eq!(minimum(&short).verdict, Passed);
+    }
+
+    #[test]
+    fn jack_server_sets_the_minimum_itself() {
+        let server = JackServer::new(48_000, Frames::new(1024), None);
+        assert_eq!(minimum(&requested(5), Some(&server)), None);
     }
 
     #[test]

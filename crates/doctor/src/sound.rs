@@ -102,7 +102,7 @@ pub(crate) fn jack(
     };
     let what = format!("{what}, and clients at priority {priority}");
     if granted.is_granted() || limits.priority.now.is_none_or(|limit| limit >= priority) {
-        return Finding::passed(what);
+        return Finding::passed(format!("{what}; between two cards, this takes {needed}"));
     }
     let limit = limits.priority.now.unwrap_or(0);
     let why =
