@@ -308,6 +308,7 @@ impl ReportSource<'_> {
             late: 0,
             repaired: 0,
             repaired_arrived: 0,
+            repaired_whole: 0,
             too_early: 0,
             underrun_discarded: 0,
             before_start: 0,
@@ -322,7 +323,6 @@ impl ReportSource<'_> {
         }
     }
 
-            repaired_whole: 0,
     fn invalid(&self) -> Vec<InvalidCount> {
         let Some(status) = &self.statistics.status else { return Vec::new() };
         let packets = Invalid::NAMES.into_iter().zip(status.stream.invalid);
