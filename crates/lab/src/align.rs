@@ -259,7 +259,7 @@ pub struct TapDelay {
     pub drift: DelayDrift,
     /// Distance to the next best delay in dB: at least 3, less for periodic sound.
     pub confidence_db: f64,
-    /// Second tap relative to the first; negative if inverted.
+    /// Gain of the second tap relative to the first; negative if inverted.
     pub gain: f64,
     /// Set if the delay may be wrong by whole periods.
     pub modulo: Option<FineFrames>,
@@ -267,7 +267,7 @@ pub struct TapDelay {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelayDrift {
-    /// Per recorded frame; positive if the delay grows.
+    /// Drift per recorded frame; positive if the delay grows.
     pub ppm: Ppm,
     /// ± 95 % bound.
     pub uncertainty: Ppm,
@@ -275,11 +275,11 @@ pub struct DelayDrift {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InvalidWindow {
-    /// Below −100 dBFS in the window.
+    /// The window is silent: below −100 dBFS.
     Silent(Tap),
     Unlike,
     Ambiguous {
-        /// The best first; for periodic sound, the nearest to 0 first.
+        /// Delays, the best first; for periodic sound, the delay nearest to 0 first.
         delays: Vec<FineFrames>,
         /// Period of the sound, if no onset or envelope proves a delay.
         period: Option<FineFrames>,
@@ -301,7 +301,7 @@ pub enum Tap {
 pub struct DelayStep {
     /// First frame of the first tap with the new delay.
     pub at: Frames,
-    /// Positive if frames were inserted in the second tap.
+    /// Frames of the step; positive if frames were inserted in the second tap.
     pub by: FineFrames,
     /// Set if the step may be wrong by whole periods.
     pub modulo: Option<FineFrames>,
@@ -317,7 +317,7 @@ pub fn between(first: &[f32], second: &[f32], options: &AlignOptions) -> TapDela
     if !has_offset(first) && !has_offset(second) {
         return series::TapSeries::of(first, second, options).reported();
     }
-    // Both, because the filter delays low tones.
+    // Filters both taps, because the filter delays low tones.
     let [first, second] = [first, second].map(|tap| without_offset(tap, options.rate));
     series::TapSeries::of(&first, &second, options).reported()
 }

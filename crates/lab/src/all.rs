@@ -1,6 +1,6 @@
 //! `taut lab all`: runs each experiment briefly as its own program, and links their pages.
 //!
-//! Their printed commands thus reproduce the figures.
+//! So the printed commands of the experiments reproduce the figures.
 
 mod index;
 mod outcome;
@@ -207,7 +207,7 @@ fn once(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);
-    // The experiment must get one signal, from here: a second ends it without a report.
+    // The experiment must get only one signal, from here: a second signal ends it without a report.
     let mut child = command.process_group(0).spawn().map_err(not_started)?;
     let mut reported: Option<Instant> = None;
     loop {

@@ -68,7 +68,7 @@ impl Answer {
         self.give_unless(None, report)
     }
 
-    /// `unanswered` is why it failed despite measured rows.
+    /// `unanswered` is why the experiment failed despite measured rows.
     pub(crate) fn give_unless(
         self,
         unanswered: Option<String>,
@@ -116,7 +116,7 @@ pub fn command_line() -> String {
     shell_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()))
 }
 
-/// In one line, for programs started by an agent.
+/// The report in one line, for programs started by an agent.
 pub(crate) fn print_json(found: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string(found).map_err(|error| Failure::running(error.to_string()))?;
     screen::print(&(json + "\n"));

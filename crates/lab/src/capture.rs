@@ -36,7 +36,7 @@ impl LinkType {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CapturedFrame<'a> {
     pub(crate) link: LinkType,
-    /// Since 1970, on the interface's clock.
+    /// Time since 1970, on the interface's clock.
     pub(crate) at_ns: i64,
     /// Original length.
     pub(crate) bytes: usize,

@@ -20,7 +20,7 @@ impl CaseHosts for StreamEnds {
 
 pub(crate) struct Cases<'a> {
     pub(crate) report: LabReport,
-    /// Why measured rows do not answer the question.
+    /// Reason why the measured rows do not answer the question.
     pub(crate) unanswered: Option<String>,
     notify: TellRow<'a>,
     over: bool,

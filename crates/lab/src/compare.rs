@@ -1,4 +1,4 @@
-//! Compares two reports: differences, those beyond noise, and regressions.
+//! Compares two reports: differences, differences beyond noise, and regressions.
 //!
 //! Playout keeps a stream's latency constant, so every part is compared. Times are compared by one
 //! median and p99 per second (see [`crate::statistics`]), misses by seconds that have any.
@@ -49,7 +49,7 @@ pub struct ComparedRow {
     pub gone: bool,
     pub figures: Vec<ComparedFigure>,
     pub stages: Vec<ComparedStage>,
-    /// Only in reports of one run.
+    /// Present only in reports of one run.
     pub counters: Vec<ComparedCount>,
     pub only_first: Vec<String>,
     pub only_second: Vec<String>,
@@ -63,7 +63,7 @@ pub struct ComparedFigure {
     /// `p50_ns`, `p99_ns`, `max_ns`, `missed_share`, `late_share`, `lost_share`,
     /// `underrun_discarded_share`, `sender_xruns_per_s`, `receiver_xruns_per_s` or `stalls_per_s`.
     pub key: &'static str,
-    /// For times the median of the seconds.
+    /// Value of the figure; for times the median of the seconds.
     pub first: f64,
     pub second: f64,
     /// 95 % bootstrap interval of second minus first; absent for counts and few values.
@@ -74,7 +74,7 @@ pub struct ComparedFigure {
     pub a12: Option<f64>,
     pub counted: Option<[SecondsCounted; 2]>,
     pub p: f64,
-    /// Corrected for all figures; absent if not judged or unable to differ.
+    /// Probability corrected for all figures; absent if not judged or unable to differ.
     pub p_of_all: Option<f64>,
     pub verdict: ComparedVerdict,
     pub why: Option<String>,

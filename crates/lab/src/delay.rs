@@ -349,7 +349,7 @@ impl DelayOptions {
         if self.mark == MarkKind::Sweep { judge.with_sweeps() } else { judge }
     }
 
-    /// The last counted mark is found only after the next was received.
+    /// The last counted mark is found only after the next mark was received.
     fn ends(&self, begun: LocalTime, rate: Rate) -> LocalTime {
         let tail = Frames::from_len(TAIL * self.mark.spacing(rate));
         self.duration.map_or(LocalTime::NEVER, |_| self.until(begun) + rate.span_of(tail))
@@ -414,7 +414,7 @@ impl MarkKind {
     }
 }
 
-/// Marks played after the duration, to find the last counted one.
+/// Marks played after the duration, to find the last counted mark.
 const TAIL: usize = 2;
 const BEAT: Span = Span::from_millis(20);
 
@@ -425,7 +425,7 @@ pub fn measure(
     stop: &Stop,
 ) -> Result<MeasuredDelay, RunError> {
     let (player, recorder, measured) = set_up([output.settings(), input.settings()], options);
-    // The recorder first, so that no mark is missed.
+    // Start the recorder first, so that no mark is missed.
     let handles = Running::start(input, Box::new(recorder), options.scheduler, stop)?;
     let plays = Running::start(output, Box::new(player), options.scheduler, stop)?;
     measured.run(vec![("output", plays), ("input", handles)], options, stop)

@@ -8,7 +8,7 @@ pub(crate) struct Experiment {
     pub(crate) does: &'static str,
     /// In `taut lab all`: the machine first.
     pub(crate) turn: u8,
-    /// In `taut lab all`; `{folder}` is for reports.
+    /// Arguments in `taut lab all`; `{folder}` is for reports.
     pub(crate) words: &'static str,
     pub(crate) sends: bool,
     pub(crate) needs: Option<&'static Experiment>,
@@ -89,7 +89,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         requests: "what is the minimum latency without loss?",
         does: "find the minimum latency without loss, and hold it",
         turn: 6,
-        // Outlasts interruptions of a shared machine, up to 119 ms.
+        // A latency that outlasts interruptions of a shared machine, up to 119 ms.
         words: "lab min-latency --period 240 --periods 32 --step 50ms --max-latency 500ms --duration 500ms --settle 1s \
                 --hold 1s",
         ..SENDS

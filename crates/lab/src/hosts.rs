@@ -43,7 +43,7 @@ use words::{AgentAnswer, AgentAsk, AgentRequest, Hello, Reply, Start};
 pub use words::{ChildEnded, ChildState};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Tries per address. At 5 % loss, all fail once in 160,000 times.
+/// Tries per address. At 5 % loss, all tries fail once in 160,000 times.
 const KNOCKS: u32 = 4;
 const TURN: Duration = Duration::from_secs(2);
 /// Maximum wait of a request while a stop is possible, which an agent cannot see during a request.
@@ -170,7 +170,7 @@ impl LabHost {
                 AgentAnswer::Child(ChildState::Running) if Instant::now() < deadline => {}
                 AgentAnswer::Child(ChildState::Running) => return Ok(ChildState::Running),
                 AgentAnswer::Child(ChildState::Ended(ended)) => {
-                    // A line cannot hold all output.
+                    // A single line cannot hold all output, so it comes in pieces.
                     let printed = self.read(&format!("{child}.out"))?;
                     return Ok(ChildState::Ended(ChildEnded { printed, ..ended }));
                 }
@@ -322,7 +322,7 @@ impl LabHost {
         }
     }
 
-    /// In short turns, to notice a stop.
+    /// Wait in short turns, to notice a stop.
     fn next_line(&self, maximum: Duration) -> Result<BoundedLine, RecvTimeoutError> {
         let deadline = Instant::now() + maximum;
         loop {

@@ -278,7 +278,7 @@ pub struct Impairer {
     newest: LocalTime,
 }
 
-/// Ordered so that the first due is the greatest.
+/// Ordered so that the datagram that is due first is the greatest.
 struct Waiting {
     due: LocalTime,
     order: u64,
@@ -315,7 +315,7 @@ impl Impairer {
         }
     }
 
-    /// `at` is the arrival time; an earlier one counts as the latest so far.
+    /// `at` is the arrival time; an earlier time counts as the latest time so far.
     pub fn take(&mut self, leg: Leg, port: UdpPort, datagram: &[u8], at: LocalTime) {
         self.newest = self.newest.max(at);
         let entered = TrueTime::from_nanos((self.newest - self.start).as_nanos());

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use tautline_io::thread::affinity::pin_to;
 use tautline_io::thread::{Granted, Scheduler, memory, spawn};
 
-/// If refused, nothing runs; the error includes the fix.
+/// If the kernel refuses, no thread runs; the error includes the fix.
 pub(crate) fn spawn_on<T: Send + 'static>(
     core: usize,
     name: &str,
@@ -36,7 +36,7 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     };
     if let Some(why) = refused {
         drop(start);
-        // It neither waits nor panics now.
+        // The thread has ended, so joining neither waits nor panics.
         let _ = thread.join();
         return Err(why);
     }
@@ -44,7 +44,7 @@ pub(crate) fn spawn_on<T: Send + 'static>(
     Ok(thread)
 }
 
-/// With the fix as a hint.
+/// The error's text, with the fix as a hint.
 pub(crate) fn refusal(granted: Granted) -> String {
     granted.to_string().replacen("; ", "\nhint: ", 1)
 }

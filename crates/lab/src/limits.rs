@@ -54,7 +54,7 @@ pub enum ResourceLimit {
     Cpu(u32),
     /// With a competing program that takes all it can.
     Shared(u32),
-    /// In bytes, with a competing program that keeps writing twice as many.
+    /// Memory in bytes, with a competing program that keeps writing twice as many bytes.
     Memory(u64),
 }
 

@@ -71,7 +71,7 @@ impl LoadSearch {
         Self { good: 0, bad: None, max_streams, unknown: 0 }
     }
 
-    /// `None` if known to 1/20, or given up.
+    /// `None` if the number is known to 1/20, or if the search gave up.
     pub fn next(&self) -> Option<u16> {
         if self.unknown >= TRIES {
             return None;
@@ -203,7 +203,7 @@ fn judged(
     let due = arrived + never_sent;
     let silent = usize::from(streams).saturating_sub(outcome.streams_received());
     row.missed = Some(Missed::of(missed, due));
-    // Includes all streams and the whole run.
+    // These counts include all streams and the whole run.
     if missed > 0 {
         row.add("never_sent", "missed: never sent", never_sent);
         row.add("late", "missed: late", late);

@@ -136,10 +136,10 @@ pub struct LoadgenReport {
     pub duration_ns: i64,
     pub cpu_ns: i64,
     pub packets: u64,
-    /// Without headers; for multicast, whole IP packets.
+    /// Bytes without headers; for multicast, bytes of whole IP packets.
     pub bytes: u64,
     pub understood: u64,
-    /// Rejected by the kernel; not in `packets`.
+    /// Packets rejected by the kernel; not in `packets`.
     pub refused: u64,
     pub rounds: u64,
     #[serde(skip)]

@@ -88,7 +88,7 @@ fn charts_in_columns(charts: impl IntoIterator<Item = Chart>) -> String {
 
 const DRAWN_ROWS: usize = 16;
 
-/// Per row: stages, else course, else histogram, else machine load.
+/// Charts of each row: stages, else course, else histogram, else machine load.
 pub fn charts(report: &LabReport) -> String {
     let of_row = |row: &ReportRow| {
         let spread = || Some(Chart { words: "how often".to_owned(), ..spread::histogram(row)? });

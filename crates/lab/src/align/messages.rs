@@ -39,7 +39,7 @@ impl InvalidWindow {
             Self::Ambiguous { delays, period: Some(period) } => {
                 let millis = |frames: FineFrames| frames.as_f64() * 1e3 / f64::from(rate.hertz());
                 let nearest = delays.first().copied().map_or(0.0, millis);
-                // Without the sign of a rounded zero.
+                // The text of a value, without the sign of a rounded zero.
                 let nearest = (nearest * 100.0).round() / 100.0 + 0.0;
                 return format!(
                     "periodic sound: delay ambiguous modulo {:.2} ms; nearest to 0: {nearest:.2} ms",
@@ -141,7 +141,8 @@ impl TapDelays {
         }
         let mut row = ReportRow::named(taps).with(&series);
         let middle = rank(delays, 0.5);
-        // A mean would hide that the delay drifts, and has less error than any one window.
+        // A mean would hide that the delay drifts, and its error is smaller than the error of a
+        // single window.
         row.measured = row
             .measured
             .map(|summary| Summary { p50_ns: Some(self.span(middle).as_nanos()), ..summary });
@@ -159,7 +160,7 @@ impl TapDelays {
         let confidence = rank(&self.sorted(|delay| delay.confidence_db), 0.0);
         let unsure_ns = row.uncertainty.map_or(0.0, |unsure| unsure.as_nanos() as f64);
         row.add_within("delay_p50_ns", "median", self.span(middle).as_nanos(), unsure_ns);
-        // With fewer values it is the maximum.
+        // With fewer values the percentile is the maximum.
         let tail = (delays.len() >= 20).then(|| self.span(rank(delays, 0.95)).as_nanos());
         row.add_within("delay_p95_ns", "95th percentile", tail, unsure_ns);
         row.add_within("delay_p50_frames", "median, frames", middle, unsure);

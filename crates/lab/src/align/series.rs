@@ -14,7 +14,7 @@ use super::{
 
 /// Mean square of silence, −100 dBFS.
 const QUIET: f64 = 1e-10;
-/// Maximum drift in frames per window. A larger one smears the correlation and is removed first.
+/// Maximum drift in frames per window. A larger drift smears the correlation and is removed first.
 const SMEARED: f64 = 1.0;
 /// Minimum step in frames. Clocks wander by less, and dropped frames are whole.
 const WANDER: f64 = 0.5;
@@ -329,7 +329,7 @@ impl<'a> TapSeries<'a> {
         let strayed =
             |(off, later, weight): (f64, f64, f64)| weight * (later - drift * off).powi(2);
         let left: f64 = within.into_iter().map(strayed).sum();
-        // At 95 %, two standard deviations. Wandering adds uncertainty.
+        // Uncertainty at 95 %: two standard deviations. Wandering adds uncertainty.
         let strays = if count > 3.0 { (4.0 * left / (count - 1.0)).max(1.0) } else { 1.0 };
         let error = (strays / known).sqrt().max(self.drift_resolution());
         Some(DelayDrift { ppm: ppm(drift), uncertainty: ppm(error) })

@@ -4,7 +4,7 @@ use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::hosts::HostPlace;
 
 impl Experiment {
-    /// Whether the step is an experiment. Other steps prepare one.
+    /// Whether the step is an experiment. Other steps prepare an experiment.
     pub(super) fn is_experiment(&self) -> bool {
         self.words.starts_with("lab ")
     }
@@ -53,7 +53,7 @@ impl Experiment {
     }
 }
 
-/// All if `only` is empty, else these and their prerequisites.
+/// All steps if `only` is empty, else the steps in `only` and their prerequisites.
 pub(super) fn needed(only: &[&'static Experiment]) -> Vec<&'static Experiment> {
     let requested = EXPERIMENTS.iter().filter(|known| only.is_empty() || only.contains(known));
     let mut requested: Vec<_> = requested.collect();

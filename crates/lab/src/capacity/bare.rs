@@ -47,7 +47,7 @@ impl PeriodCycle for BareCycle {
     }
 }
 
-/// Until stopped; `timeout` is the receive timeout.
+/// Echoes until stopped; `timeout` is the receive timeout.
 pub(super) fn echo(
     socket: &UdpSocket,
     stop: &Stop,

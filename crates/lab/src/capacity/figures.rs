@@ -79,7 +79,7 @@ fn write_exchange(row: &mut ReportRow, point: &CapacityPoint, found: &PointFound
     row.add("usable_by_idle_ns", "less 1.2 × p99.9", floor);
 }
 
-/// `answered`: bare datagrams that came back.
+/// `answered`: bare datagrams that were returned.
 fn write_cost(
     row: &mut ReportRow,
     (ours, (bare, answered)): (&MasterLog, &(MasterLog, u64)),

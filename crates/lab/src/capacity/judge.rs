@@ -12,7 +12,7 @@ pub(super) struct BlockMisses {
     pub(super) due: u64,
     pub(super) missed: u64,
     pub(super) in_freeze: u64,
-    /// Due during the backlog of a stall.
+    /// Blocks due during the backlog of a stall.
     pub(super) after_freeze: u64,
     /// Misses that a stall of one core explains. They still count as ours.
     pub(super) of_a_core: u64,
@@ -101,13 +101,13 @@ pub(super) const TOO_MUCH: f64 = 0.02;
 
 pub(super) struct PointFound {
     pub(super) idle: TrySeen,
-    /// The greatest cost that passed its hold, or the last held.
+    /// The greatest cost that passed its hold, or the cost of the last hold.
     pub(super) held: TrySeen,
     pub(super) beyond: Option<BothDetectors>,
     pub(super) search: CapacitySearch,
 }
 
-/// Our misses (without the host's), and a JACK server's xruns.
+/// Our misses (without the host's misses), and a JACK server's xruns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BothDetectors {
     pub(super) missed: u64,

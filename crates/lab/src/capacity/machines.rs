@@ -38,7 +38,7 @@ pub(super) struct MachinesOptions {
     pub(super) plugins: Vec<PathBuf>,
     pub(super) work: CapacityWork,
     pub(super) cleartext: bool,
-    /// In bit/s; without it, unlimited cables.
+    /// Link rate in bit/s; `None`: unlimited cables.
     pub(super) link_rate: Option<u64>,
     pub(super) scheduler: Scheduler,
 }

@@ -136,7 +136,8 @@ impl MasterPace {
         log
     }
 
-    /// A late period still runs, as a card holds two; one already over is lost.
+    /// A late period still runs, as a card holds two periods. A period that is already over is
+    /// lost.
     fn periods(
         self,
         begins: LocalTime,

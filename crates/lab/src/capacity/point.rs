@@ -60,7 +60,7 @@ impl CapacityMeasuring<'_> {
         format!("{point}{under}")
     }
 
-    /// The same bytes with plain sends and receives.
+    /// Exchanges the same bytes with plain sends and receives.
     fn bare(
         &mut self,
         point: &CapacityPoint,

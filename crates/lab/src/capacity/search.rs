@@ -23,7 +23,7 @@ pub(super) struct CapacityTry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CapacityFinding {
-    /// Misses within the limit, without the host's.
+    /// Misses within the limit, without the host's misses.
     Whole,
     Missed,
     Invalid,
@@ -41,15 +41,15 @@ pub(super) struct CapacitySearch {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SearchPhase {
-    /// Grows by a step until a cost fails.
+    /// The cost grows by a step until it fails.
     Climbs,
     /// Halves the interval.
     Halves,
-    /// After a failure continues `below` lower.
+    /// Holds `cost`. After a failed hold, the next cost is lower by `below`.
     Holds { cost: Span, below: Span, failed: u32 },
-    /// Holds costs between `good` and the lowest failed one.
+    /// Holds costs between `good` and the lowest failed cost.
     Between { good: Span },
-    /// With the cost that passed its hold.
+    /// Over, with the cost that passed its hold.
     Ended(Option<Span>),
 }
 

@@ -37,7 +37,7 @@ impl ReadCounts {
         Self { counts: all.into_values().collect(), seconds }
     }
 
-    /// Includes never-sent packets if both reports count them.
+    /// Missed packets, including never-sent packets if both reports count them.
     pub(super) fn missed(stream: &StreamBySecond, both_tell_unsent: bool) -> (Self, u64) {
         let never_sent = stream.never_sent.as_deref().filter(|_| both_tell_unsent).unwrap_or(&[]);
         let unsent: u64 = never_sent.iter().map(|(_, count)| u64::from(*count)).sum();
@@ -191,7 +191,7 @@ pub(super) fn fisher(first: Missed, second: Missed) -> f64 {
         ways.map(|count| count as f64).iter().product::<f64>()
             / of.map(|count| count as f64).iter().product::<f64>()
     };
-    // The second's hits, given the first's misses.
+    // Hits of the second report, given the misses of the first.
     let rest = |of_first: u64| (m + of_first) - missed;
     let fewer =
         (minimum + 1..below).rev().map(|at| odds([at, rest(at)], [n - at + 1, missed - at + 1]));

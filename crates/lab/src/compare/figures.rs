@@ -184,7 +184,7 @@ fn streams(
     xruns(row, (first, one.seconds), (second, other.seconds));
 }
 
-/// The tail is p99 if nearly all seconds have one, else the maximum: at 1 ms, one lost packet
+/// The tail is p99 if nearly all seconds have a p99, else the maximum: at 1 ms, one lost packet
 /// leaves too few values.
 fn times(
     part: Option<&str>,
@@ -246,7 +246,7 @@ fn time(
 }
 
 impl ComparedFigure {
-    /// Whether it follows from settings that differ.
+    /// Whether the difference follows from different settings.
     pub(super) fn is_of_settings(&self) -> bool {
         self.why.as_deref().is_some_and(|why| [OTHER_LATENCY, OTHER_BLOCKS].contains(&why))
     }

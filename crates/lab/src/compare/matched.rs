@@ -64,7 +64,7 @@ pub(super) fn rows(
     (rows, busier)
 }
 
-/// Without a common name: streams of runs in order, or the only row of each.
+/// Rows without a common name: streams of runs in order, or the only row of each report.
 fn pair_rest<'a>(
     pairs: &mut [(&'a ReadRow, Option<&'a ReadRow>)],
     left: &mut [Option<&'a ReadRow>],

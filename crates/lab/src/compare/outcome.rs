@@ -9,11 +9,11 @@ pub enum ComparedOutcome {
     Same,
     /// Nothing is worse; an unjudged item differs.
     NoRegression,
-    /// Like `NoRegression`, and something is better.
+    /// Like `NoRegression`, and a figure is better.
     Better,
-    /// Something is worse, or was not measured.
+    /// A figure is worse, or was not measured.
     Worse,
-    /// Nothing is known to be worse, but not all items could be compared.
+    /// No figure is known to be worse, but not all items could be compared.
     Undecided,
 }
 

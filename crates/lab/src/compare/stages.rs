@@ -32,7 +32,7 @@ pub(super) fn add(row: &mut ComparedRow, first: &ReadRow, second: &ReadRow, mini
     row.only_second = only(second, first);
 }
 
-/// A stage of only the second report follows its predecessor there.
+/// A stage that only the second report has follows its predecessor in that report.
 fn stages(first: &ReadRow, second: &ReadRow, minimum: f64) -> Vec<ComparedStage> {
     let mut names: Vec<&str> = first.stage_names().collect();
     let mut at = 0;

@@ -15,7 +15,7 @@ const MAX_ALIKE: f64 = 0.9;
 const FEWEST: usize = 3;
 const DEVIATIONS: f64 = 1.959_964;
 
-/// `values` are in the order of due times; `shared` are maximum errors that all share.
+/// `values` are in the order of due times; `shared` are maximum errors that all values share.
 pub(super) fn bound_95(
     values: &[(LocalTime, Span)],
     shared: &[Span],

@@ -100,7 +100,7 @@ impl DelayHosts {
         self.exchange_often()?;
         let run = fastrand::u32(..);
         let mut children = [0; 2];
-        // The recorder first, so that no mark is missed.
+        // Start the recorder first, so that no mark is missed.
         for end in [1, 0] {
             children[end] = self.hosts[end].start(&plan.words(end, run), &[])?;
             self.begun(end, children[end], stop)?;
@@ -111,7 +111,7 @@ impl DelayHosts {
             sleep_until(ends.min(now() + APART));
             self.exchange()?;
         }
-        // A stop now aborts reading only if it is new.
+        // From now on, only a new stop aborts reading.
         self.heed_stop(!stop.is_requested());
         for end in [0, 1] {
             self.hosts[end].interrupt(children[end])?;

@@ -34,7 +34,7 @@ pub struct JudgedMark {
     #[serde(skip)]
     pub clock: Span,
     pub confidence: f64,
-    /// 1 is full scale; negative if inverted.
+    /// Gain: 1 is full scale; negative if inverted.
     pub gain: f64,
     /// Complete low-bit words so far (`dsp::timecode::bits`).
     pub words: u64,
@@ -79,12 +79,12 @@ pub struct Outcome {
     pub clocks: Distribution,
     pub played: u64,
     pub missed: u64,
-    /// Received twice or out of order.
+    /// Mark received twice or out of order.
     pub repeated: u64,
     /// Never played: from another run.
     pub foreign: u64,
-    /// Received with the number of another mark, as after an xrun: off by whole marks, unlike both
-    /// neighbours.
+    /// Mark received with the number of another mark, as after an xrun: off by whole marks, unlike
+    /// both neighbours.
     pub misread: u64,
     /// Frames missing between marks. For sweeps, less than 200 ppm is drift.
     pub dropped_frames: u64,
@@ -146,7 +146,7 @@ pub struct Judge {
     first: Option<u64>,
     newest: u64,
     last: Option<ReceivedMark>,
-    /// Counts if the next mark does not show that its number is wrong.
+    /// Mark that counts if the next mark does not show that its number is wrong.
     newest_received: Option<ReceivedMark>,
     /// Recent received frames per played frame, minus one.
     drift: f64,
@@ -180,7 +180,7 @@ struct DueMark {
 struct MarkSlip {
     /// Frames between both marks, as played.
     meant: f64,
-    /// More frames between both, as received.
+    /// Additional frames between both marks, as received.
     frames: f64,
     /// Value of `frames` without drift.
     beyond: f64,
@@ -232,7 +232,7 @@ impl Judge {
         self
     }
 
-    /// Later marks do not count but must be passed: a received sweep may be one.
+    /// Later marks do not count but must be passed: a received sweep may be such a mark.
     pub fn until(mut self, until: LocalTime) -> Self {
         self.until = until;
         self
@@ -379,10 +379,10 @@ impl Judge {
         }
         let last = self.last.as_ref();
         let delay = last.map_or(Span::ZERO, |mark| mark.received.at - mark.played.at);
-        // A mark is found only after part of the next was heard.
+        // A mark is found only after part of the next mark was received.
         let spacings = if self.alike { 2 } else { 1 };
         let tail = self.rate.span_of(Frames::from_len(spacings * self.spacing));
-        // An early mark must not offset a missed one.
+        // An early mark must not offset a missed mark.
         let is_due = |mark: &Played| mark.at < self.until && mark.at + delay + tail <= end;
         let due = || self.waiting.iter().filter(|waiting| is_due(&waiting.mark));
         self.outcome.played = due().count() as u64;

@@ -165,7 +165,7 @@ impl Outcome {
         let summary = self.delays.summary();
         let nanos: Vec<f64> =
             self.delays.values().iter().map(|(_, delay)| delay.as_nanos() as f64).collect();
-        // Also of a few marks: a mean would follow a mark that an xrun moved.
+        // The median, also of a few marks: a mean would follow a mark that an xrun moved.
         let middle = (!nanos.is_empty()).then(|| median(&nanos).round() as i64);
         Summary { p50_ns: summary.p50_ns.or(middle), ..summary }
     }

@@ -21,7 +21,7 @@ const FROM: f64 = 0.005;
 const TO: f64 = 0.2;
 /// Frames around the autocorrelation's peak.
 const LOBE: usize = 40;
-/// Minimum height of the peak over all outside the lobe.
+/// Minimum height of the peak over all values outside the lobe.
 pub(super) const MIN_CLEAR_DB: f64 = 3.0;
 const FINE: usize = 4;
 /// Position error in standard deviations of the noise, and of interpolation in frames.
@@ -80,7 +80,7 @@ pub(super) struct FoundSweep {
     pub(super) fraction: f64,
     pub(super) uncertainty: f64,
     pub(super) confidence: f64,
-    /// 1 is full scale; negative if the polarity is inverted.
+    /// Gain: 1 is full scale; negative if the polarity is inverted.
     pub(super) gain: f64,
     pub(super) clear_db: f64,
 }

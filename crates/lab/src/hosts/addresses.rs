@@ -59,7 +59,7 @@ impl Door {
 
 const PORTS: core::ops::Range<u16> = 20_000..30_000;
 
-/// Consecutive; each pair is an even port and the next.
+/// Consecutive ports; each pair is an even port and the next port.
 fn free(pairs: u16) -> Option<u16> {
     let is_free = |port| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
     let ports = pairs.checked_mul(2)?;

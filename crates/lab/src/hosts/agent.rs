@@ -19,7 +19,7 @@ use crate::report::HostDescription;
 
 const BEAT: Duration = Duration::from_millis(100);
 
-/// At the end, restores settings and ends children.
+/// Restores settings and ends children when it is dropped.
 pub fn serve(from: impl Read + Send + 'static, mut to: impl Write, stop: &Stop) -> io::Result<()> {
     let mut agent = Agent::new()?;
     let hello = Hello {
@@ -116,7 +116,7 @@ impl Agent {
             AgentAsk::Received => {
                 let door = self.door.as_ref().ok_or("no listen request came before")?;
                 let address = door.received();
-                // A missing sender may still knock.
+                // A sender without an answer may still send test datagrams.
                 if address.is_some() {
                     self.door = None;
                 }

@@ -38,7 +38,7 @@ enum Tree {
     Own(PathBuf),
 }
 
-/// Removed on drop, after its programs ended.
+/// Control group, removed on drop, after its programs ended.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     folders: Vec<PathBuf>,

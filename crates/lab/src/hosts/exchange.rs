@@ -14,7 +14,7 @@ const READING_ERROR: Span = Span::from_nanos(1);
 const CHECKS: usize = 8;
 
 impl LabHost {
-    /// From future exchanges, unless it is this host's clock.
+    /// Timeline of the host: from future exchanges, unless it has this host's clock.
     pub(crate) fn timeline(&mut self) -> Result<HostTimeline, HostError> {
         let is_named_so = have_one_name(self.hello.clock.as_deref(), clock().as_deref());
         Ok(

@@ -137,7 +137,7 @@ mod tests {
             for (error, unsure) in &errors {
                 assert!(error.abs() <= *unsure, "{back}: {errors:?}");
             }
-            // Half the round trip, once the rate is known.
+            // The uncertainty is half the round trip, once the rate is known.
             let (_, unsure) = errors[100];
             assert!(unsure < Span::from_micros((100 + back) / 2 + 60), "{back}: {errors:?}");
             assert_eq!(far.known().steps(), 0);

@@ -39,7 +39,7 @@ impl UsedBetween {
     }
 }
 
-/// In ns; for whole processes the kernel only has 10 ms.
+/// CPU time in ns; for whole processes the kernel only has a resolution of 10 ms.
 pub(super) fn threads_time(process: u32) -> Result<u64, String> {
     let folder = format!("/proc/{process}/task");
     let failed = |error: std::io::Error| {

@@ -59,7 +59,7 @@ const BEAT: Span = Span::from_millis(20);
 /// Stack of the thread, whose deepest call is a system call.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Stops on drop, losing datagrams in flight.
+/// Relay on a thread. It stops on drop and loses datagrams in flight.
 pub struct Relay {
     address: SocketAddr,
     granted: Granted,
@@ -102,7 +102,7 @@ impl Relay {
         Ok(Self { address, granted, stop, thread: Some(thread) })
     }
 
-    /// RTP address with the actual port; loopback if it listens everywhere.
+    /// RTP address with the actual port; loopback if the relay listens at all addresses.
     pub fn address(&self) -> SocketAddr {
         let mut address = self.address;
         match address.ip() {

@@ -30,7 +30,7 @@ pub(super) fn looping(stream: &LabStream, mode: PacingMode, sent: &Report) -> La
     LabStream { instead: Some(head.chain(words).collect()), ..stream.clone() }
 }
 
-/// By due time: the loop sends no capture times.
+/// Compares by due time: the loop sends no capture times.
 pub(super) fn counted_of_loop(outcome: &StreamOutcome) -> HashSet<u32> {
     let begin = outcome.departures.first().map_or(0, |first| first.due);
     let after = |due: i64| due.saturating_sub(begin) >= outcome.settle.as_nanos();

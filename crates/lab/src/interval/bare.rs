@@ -32,7 +32,7 @@ const EXTENSION_HEAD: usize = 4;
 
 #[derive(Debug, Clone)]
 pub(super) struct BareDepartures {
-    /// From due time to launch or hand-over.
+    /// Time from due time to launch or hand-over.
     pub lead: Span,
     launches: bool,
     packet: u32,
@@ -55,7 +55,7 @@ impl BareDepartures {
 #[derive(Debug, Clone, Copy)]
 enum BarePackets {
     Rtp,
-    /// Presented `presented` after it is due, on the sender's monotonic clock.
+    /// The packet is presented `presented` after it is due, on the sender's monotonic clock.
     Aaf {
         stream: StreamId,
         presented: Span,
@@ -159,7 +159,7 @@ fn run(
 }
 
 impl BarePackets {
-    /// As long as `taut send`'s, with silence, and zeros for the capture time.
+    /// A packet as long as `taut send`'s packets, with silence, and zeros for the capture time.
     fn datagram(self, format: &StreamFormat) -> Vec<u8> {
         let Self::Rtp = self else {
             return vec![0; avtp::HEADER_BYTES + format.payload_bytes()];

@@ -14,7 +14,7 @@ use tautline_proto::wrap::{Unwrapper, Wrapped};
 pub(super) use crate::capture::LinkType;
 use crate::capture::read_frames;
 
-/// Until 2116 from 1970, so that a sum of two fits.
+/// Times until 2116 from 1970, so that a sum of two times fits.
 pub(super) fn instant(nanos: i64) -> Option<LocalTime> {
     (0..=i64::MAX / 2).contains(&nanos).then(|| LocalTime::from_nanos(nanos))
 }
@@ -122,8 +122,8 @@ pub(super) struct Numbered {
 
 /// Maximum jump of a sequence number. A larger jump is a restarted sender (RFC 3550 A.1).
 const MAX_DROPOUT: i64 = 3000;
-/// Maximum pause of an AVTP sender. After a longer one, it was restarted: timestamps wrap after 4.3
-/// s, numbers after 256 packets.
+/// Maximum pause of an AVTP sender. After a longer pause, the sender was restarted: timestamps wrap
+/// after 4.3 s, numbers after 256 packets.
 const PAUSE: Span = Span::from_secs(2);
 pub(super) const MIN: usize = 10;
 
@@ -277,11 +277,11 @@ pub(super) fn read_capture(file: impl Read + Send) -> ReadCapture {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StreamPacket {
     pub(super) name: FlowName,
-    /// Raw: 16 bits in RTP, 8 in AVTP.
+    /// Raw sequence number: 16 bits in RTP, 8 bits in AVTP.
     pub(super) sequence: u32,
-    /// In frames (RTP) or nanoseconds (AVTP).
+    /// Timestamp in frames (RTP) or nanoseconds (AVTP).
     pub(super) timestamp: Option<u32>,
-    /// Known if the headers carry rate and channels (AAF).
+    /// Duration, known if the headers carry rate and channels (AAF).
     pub(super) length: Option<Span>,
 }
 

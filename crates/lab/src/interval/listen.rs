@@ -68,7 +68,7 @@ fn packet_of(datagram: &Datagram<'_>) -> Option<StreamPacket> {
     }
 }
 
-/// Until `duration` after the first packet, or a stop.
+/// Receives until `duration` after the first packet, or a stop.
 pub(super) fn listen(mut socket: Socket, flags: &IntervalFlags, stop: &Stop) -> LabReport {
     let maximum = flags.packets as usize;
     let mut report = report();

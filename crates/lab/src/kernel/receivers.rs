@@ -22,7 +22,7 @@ pub(super) struct ArrivalRecord {
     pub(super) arrival: LocalTime,
     /// [`Span::MAX`] without a timestamp.
     pub(super) uncertainty: Span,
-    /// When a blocked reader's call returned.
+    /// Time at which a blocked reader's call returned.
     pub(super) woke: LocalTime,
     pub(super) read: LocalTime,
 }

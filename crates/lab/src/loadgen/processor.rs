@@ -99,7 +99,7 @@ pub(super) fn stress_ng(
     until: &Until<'_>,
 ) -> Result<LoadgenReport, LoadgenError> {
     let mut command = Command::new("stress-ng");
-    // Ends it even if this process is killed.
+    // Ends the program even if this process is killed.
     command.args(timeout(until.ends.map(|ends| ends - now()))).args(words);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(LoadgenError::NoStressNg)?;

@@ -1,7 +1,7 @@
 //! Chooses the next latency to try; no clock, no stream.
 //!
 //! Steps above the first latency grow until one passes, then are bisected and held. After a failed
-//! hold it continues upwards: short tries miss rare misses.
+//! hold the search continues upwards: short tries miss rare misses.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyTry {
@@ -16,7 +16,7 @@ pub enum SearchResult {
     /// Only device xruns, which no latency prevents.
     Xruns,
     Frozen {
-        /// More was missed than stalls explain.
+        /// More packets were missed than stalls explain.
         besides: bool,
     },
     Invalid,
@@ -26,7 +26,7 @@ pub enum SearchResult {
 pub enum TryVerdict {
     Goes,
     Fails,
-    /// Stalls spoilt each try: counts as failed.
+    /// Stalls spoilt each try: the latency counts as failed.
     Unknown,
     Again,
     GivesUp,

@@ -20,7 +20,7 @@ pub(super) struct BranchRecording {
     direct: Vec<f32>,
     travelled: Vec<f32>,
     before: usize,
-    /// Less than half a frame; zero between cards of one host.
+    /// Alignment error: less than half a frame; zero between cards of one host.
     rest: Span,
 }
 

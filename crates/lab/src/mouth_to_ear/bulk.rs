@@ -64,7 +64,7 @@ impl CallHosts {
 
     /// Mbit/s read since the first byte, without headers.
     pub(super) fn end_bulk(&mut self, [source, sink]: [StartedTaut; 2]) -> Result<f64, HostError> {
-        // The sink first: data in flight after the source's end does not count.
+        // Stop the sink first: data in flight after the source's end does not count.
         let read: LoadgenReport = self.far.said_by(sink.child, sink.role, WRITING)?;
         self.near.said_by::<LoadgenReport>(source.child, source.role, WRITING).ok();
         Ok(read.megabits())

@@ -60,13 +60,13 @@ pub struct CallCase {
     pub(super) rate: Rate,
     pub(super) channels: Channels,
     pub(super) coding: &'static str,
-    /// Rounded up, to hold its whole frames.
+    /// Packet time, rounded up to hold its whole frames.
     pub(super) ptime: Span,
     pub(super) period: Frames,
     pub(super) periods: u32,
     /// Requested buffer at the mouth, if no card has it.
     pub(super) recording: Option<Span>,
-    /// `None` if it follows the packets.
+    /// Latency of the call; `None` if it follows the packets.
     pub(super) latency: Option<Span>,
     pub(super) transport: CallTransport,
     pub(super) is_capped: bool,

@@ -85,7 +85,7 @@ impl CallHosts {
         started: &mut [Vec<StartedTaut>; 2],
     ) -> Result<(MeasuredCall, Option<BranchRecording>), HostError> {
         let [near_ones, far_ones] = started;
-        // The player first: until then, tap and call receive silence.
+        // Start the player first: until then, tap and call receive silence.
         let words = alongside("mouth", &cables.mouth, case, None);
         near_ones.push(start(&mut self.near, &words, "lab mouth")?);
         let serve = self.start_serve(case, options, &cables.ear)?;
@@ -204,7 +204,7 @@ impl CallHosts {
         Ok((BranchRecording::of(direct, travelled, case.rate), unsure))
     }
 
-    /// Translated at its middle, as clocks drift.
+    /// The time is translated at the middle of the recording, as clocks drift.
     fn begun_here(
         &self,
         begins: LocalTime,

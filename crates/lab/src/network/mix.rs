@@ -47,7 +47,8 @@ impl<'a> TappedSide<'a> {
         self.window.per_second(bytes) * 8.0 / 1e6
     }
 
-    /// In kbit/s, and share of all. Counts only sent packets, as loopback shows each twice.
+    /// Rate in kbit/s, and share of all traffic. Counts only sent packets, as loopback shows each
+    /// packet twice.
     pub(super) fn control(&self, interface: &str) -> Option<(f64, f64)> {
         let found = self.interface(interface)?;
         let sum = |[received, sent]: MixWays| match interface {
@@ -172,7 +173,7 @@ pub(super) fn notes(case: &str, seen: &TrafficSeries, one_machine: bool) -> Vec<
     notes
 }
 
-/// Missed, or not separable from a stream to this port.
+/// Notes on missed frames, or on traffic that cannot be separated from a stream to this port.
 fn unseen(case: &str, side: &str, tap: &TappedTraffic, stream: Option<u16>) -> Vec<String> {
     let mut notes = Vec::new();
     if tap.dropped > 0 {

@@ -39,7 +39,8 @@ impl TrafficSeries {
         address.rsplit(':').next()?.parse().ok()
     }
 
-    /// The sender's interface towards the receiver, or the receiver's with its own address.
+    /// The sender's interface towards the receiver, or the receiver's interface with its own
+    /// address.
     fn main(
         &self,
         side: usize,
@@ -199,7 +200,7 @@ pub(super) fn overhead(
     }
     let media = seen.media(window.span());
     if media > 0 {
-        // Includes some control traffic, which is not in the sum.
+        // This includes some control traffic that is not in the sum.
         row.add("interface_bytes", "as interfaces count, bytes", sizes.counted);
         row.add("counted_bytes", "counted, bytes", sent.bytes as f64 / media as f64);
     }

@@ -75,7 +75,7 @@ pub(super) fn waterfall(row: &ReportRow) -> Option<Chart> {
     Some(chart)
 }
 
-/// To the left if the second report has less.
+/// The bar goes to the left if the second report has less.
 pub(super) fn differences(row: &ComparedRow) -> Option<Chart> {
     const WORDS: &str = "medians, the second report minus the first";
     let known = |stage: &ComparedStage| stage.difference_ns;

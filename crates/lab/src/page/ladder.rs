@@ -159,7 +159,7 @@ fn stacked(
     chart
 }
 
-/// Keeps its beginning (the case) and its end (the row).
+/// Keeps the beginning of the name (the case) and its end (the row).
 fn fitted(name: &str, room: usize) -> String {
     const HEAD: usize = 5;
     let length = name.chars().count();

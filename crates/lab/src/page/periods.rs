@@ -46,7 +46,7 @@ impl Periods {
         transform.spectra(weighed, core::iter::empty(), |_, bin, _| {
             heights.push(4.0 * bin.re.hypot(bin.im) / filled);
         });
-        // At least two periods of two values.
+        // A chart needs at least two periods of two values.
         let first = (2 * size).div_ceil(grid.values.len()).max(2);
         let swing = |index: usize| Swing {
             period: size as f64 / index as f64 * step,
@@ -103,7 +103,8 @@ impl Usual {
     }
 }
 
-/// Peaks above what surrounding noise causes anywhere; `finer` is frequencies per independent one.
+/// Peaks above the level that surrounding noise causes anywhere; `finer` is the number of
+/// frequencies per independent frequency.
 fn standing_out(all: &[Swing], finer: f64) -> Vec<Swing> {
     let powers: Vec<f64> = all.iter().map(|swing| swing.height.powi(2)).collect();
     let independent = (all.len() as f64 / finer).max(1.0);

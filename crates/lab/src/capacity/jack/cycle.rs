@@ -15,7 +15,7 @@ use crate::capacity::master::{MasterLog, MasterPace, MasterTime, PeriodCycle, Pe
 const AROUND: u64 = SETTLES.unsigned_abs();
 
 pub(super) struct JackCycle<C> {
-    /// `None` after it was handed back.
+    /// `None` after the log was handed back.
     job: Option<JackJob<C>>,
     back: Sender<JackJob<C>>,
 }

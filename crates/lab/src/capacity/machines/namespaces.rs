@@ -7,8 +7,8 @@ use std::process::Command;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// 198.18.0.0/15 is for benchmarks (RFC 2544, appendix C.2.2). With a switch, all share one
-/// network.
+/// 198.18.0.0/15 is for benchmarks (RFC 2544, appendix C.2.2). With a switch, all machines share
+/// one network.
 fn address(number: usize, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(198, 18, number as u8, host)
 }

@@ -107,7 +107,7 @@ fn children_of(parent: u32) -> Vec<u32> {
     let pids = listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name before may contain anything.
+        // The process name before it may contain any character.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         fields.split_whitespace().nth(1).and_then(|field| field.parse().ok()) == Some(parent)
     })

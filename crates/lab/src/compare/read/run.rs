@@ -80,7 +80,7 @@ fn row(
     ReadRow { row, whole_run: true, run_seconds, own_xruns: Some(kind.0), counters }
 }
 
-/// Not played at a receiver; not sent at a sender.
+/// Packets not played at a receiver, or not sent at a sender.
 fn missed(stream: &StreamReport) -> Option<Missed> {
     let Counters { sent, send_errors, send_timeouts, .. } = stream.counters;
     let (missed, due) = match sent {
