@@ -30,9 +30,9 @@ pub(crate) struct Station {
 }
 
 impl Audience {
-    /// Bounds the memory of a flood of reports.
+    /// Maximum authors, which bounds the memory of a flood of reports.
     const MAX_STATIONS: usize = 64;
-    /// As for peers of a session.
+    /// Timeout, as for peers of a session.
     const FORGOTTEN: Span = Span::from_secs(5);
 
     /// Notes the source of a valid report.
@@ -73,7 +73,7 @@ pub(crate) struct StoredClaim {
     pub(crate) clock: Option<ClockMapping>,
 }
 
-/// Without a channel, it neither sends nor receives reports.
+/// Control channel. Without a channel, the conversation neither sends nor receives reports.
 pub(crate) struct Conversation {
     pub(crate) session: Session,
     pub(crate) control: Option<Box<dyn Control>>,
@@ -88,7 +88,7 @@ pub(crate) struct Conversation {
 const KERNEL: Span = Span::from_secs(1);
 
 impl Conversation {
-    /// Bounds the memory of a flood of claims.
+    /// Maximum claims, which bounds the memory of a flood of claims.
     const MAX_CLAIMS: usize = 64;
     /// Stations repeat claims at this interval.
     const OLD_CLAIM: Span = Span::from_millis(500);

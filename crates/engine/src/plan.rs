@@ -102,9 +102,10 @@ pub struct SendPlan {
     pub map: ChannelMap,
     /// Ledger of measured packets.
     pub ledger: Option<PathBuf>,
-    /// Claim of the destination, if any. If it is lost, the stream moves to the next one.
+    /// Claim of the destination, if any. If the claim is lost, the stream moves to the next
+    /// destination.
     pub claim: Option<Arc<ClaimedAddress>>,
-    /// If the stream is an announcement: its claims go to the receivers of reports.
+    /// Announcement, if the stream is one: its claims go to the receivers of reports.
     pub announcement: Option<AnnouncementPlan>,
 }
 
@@ -128,8 +129,8 @@ pub struct StreamPlan {
     pub carries_clock: bool,
     /// Whether this is an announcement port: plays only streams that claim this zone.
     pub announces: bool,
-    /// Presentation time at which it replaces another stream, with an equal-power cross-fade. `None`:
-    /// as soon as it has sound.
+    /// Presentation time at which this stream replaces another stream, with an equal-power
+    /// cross-fade. `None`: as soon as this stream has sound.
     pub joins: Option<LocalTime>,
     /// SRTP profile, for the report.
     pub sealed: Option<&'static str>,
@@ -180,7 +181,7 @@ pub struct ClockPlan {
     pub link: Box<dyn Link>,
     /// Packet encapsulation.
     pub encapsulation: Encapsulation,
-    /// The stream to follow; `None` for the first received.
+    /// The stream to follow; `None` for the first received stream.
     pub stream: Option<StreamId>,
 }
 
@@ -192,7 +193,7 @@ pub struct RecvPlan {
     pub clock: Option<ClockPlan>,
     /// Selection of the played streams.
     pub select: ProgramRule,
-    /// Zone of a building, if any. Without one, announcement ports are silent.
+    /// Zone of a building, if any. Without a zone, announcement ports are silent.
     pub zone: Option<ZonePlan>,
     /// Gain of the mix.
     pub gain: Gain,
@@ -211,7 +212,7 @@ pub struct RecvPlan {
     pub labels: Option<PathBuf>,
 }
 
-/// For identities that must not collide (RFC 3550 §8.1).
+/// Random number for identities that must not collide (RFC 3550 §8.1).
 pub(crate) fn random() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -81,7 +81,8 @@ pub struct Doubt<'a> {
     pub hearsay: bool,
     /// Whether the plan follows from unannounced packets; silent packets prove no format.
     pub proven: bool,
-    /// Whether an announced stream is playable here. If not, the run continues and rejects it.
+    /// Whether an announced stream is playable here. If not, the run continues and rejects the
+    /// stream.
     pub playable: &'a dyn Fn(&Announcement) -> bool,
 }
 

@@ -8,8 +8,8 @@ use tautline_proto::time::{LocalTime, Span};
 const SECOND: Span = Span::from_secs(1);
 /// Maximum played packets. A median needs no more.
 const MAX: usize = 2000;
-/// Maximum including future packets: a second of the shortest. Above this number, one packet in two
-/// is kept, then one in four.
+/// Maximum packets including future packets: a second of the shortest packets. Above this number,
+/// one packet in two is kept, then one in four.
 const MAX_AT_ALL: usize = 5 * MAX;
 
 pub(crate) struct LastSecond<T> {

@@ -22,7 +22,7 @@ pub enum Note<'a> {
     Sending {
         /// As given.
         address: &'a str,
-        /// Both networks of a stream sent over two.
+        /// Both networks of a stream that is sent over two networks.
         networks: Option<(&'a str, &'a str)>,
         /// Send policy's note.
         note: &'a SendNote,

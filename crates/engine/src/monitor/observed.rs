@@ -1,4 +1,5 @@
-//! A stream's state for observers: all of the last second while there are any, otherwise little.
+//! A stream's state for observers: all packets of the last second while there are observers,
+//! otherwise little.
 
 use tautline_dsp::level::Level;
 use tautline_proto::counters::Counters;
@@ -26,8 +27,8 @@ impl<P: Copy> Observed<P> {
         Self { levels, minute: WorstOfMinute::NONE, looked_at: None }
     }
 
-    /// Adds a packet that became known at `now` with margin `spare`. It was played, sent or late at
-    /// `at`.
+    /// Adds a packet that became known at `now` with margin `spare`. The packet was played, sent or
+    /// late at `at`.
     pub(crate) fn take(&mut self, now: LocalTime, at: LocalTime, spare: Span, packet: &P) {
         self.minute.take(now, at, spare, packet);
         if let Some(second) = &mut self.looked_at {

@@ -147,7 +147,7 @@ fn bind(folder: &Path) -> Result<(UnixListener, PathBuf), Unobservable> {
         if place::is_deserted(&socket) {
             let _ = fs::remove_file(&socket);
         }
-        // As long as the final name: socket paths are limited.
+        // The temporary name is as long as the final name: socket paths are limited.
         let newborn = socket.with_extension("born");
         let opened = UnixListener::bind(&newborn).and_then(|listener| {
             let named =

@@ -154,7 +154,7 @@ impl RunWatch {
 /// tick.
 const BEFORE_TICK: Span = Span::from_micros(10);
 
-/// At least half a beat away.
+/// Next beat, at least half a beat away.
 fn beat_after(now: LocalTime) -> LocalTime {
     (now + BEAT.half() + BEFORE_TICK).next_of(BEAT) - BEFORE_TICK
 }
@@ -171,7 +171,7 @@ pub enum PeerState {
     Awaited,
     /// Receiver: streams stopped.
     Silent {
-        /// At least this long, in whole seconds.
+        /// Minimum duration of the silence, in whole seconds.
         since: Span,
         /// Stopped streams.
         silent: usize,
@@ -203,7 +203,7 @@ pub struct Progress<'a> {
     pub resyncs: u64,
     /// Device xruns.
     pub xruns: u64,
-    /// Median so far, and its uncertainty.
+    /// Median latency so far, and its uncertainty.
     pub latency: Option<(Span, Span)>,
     /// Clock source if not exchanged reports: `system` or `ptp`.
     pub clock: Option<&'static str>,

@@ -1,10 +1,10 @@
 //! Measures latency in the sound itself.
 //!
-//! Some cards report the samples at their DAC, with times. Matching them with the packets gives
-//! real playout times, independent of the jitter buffer. Ambiguous sound, such as a tone, gives no
-//! result.
+//! Some cards report the samples at their DAC, with times. Matching these samples with the packets
+//! gives real playout times, independent of the jitter buffer. Ambiguous sound, such as a tone,
+//! gives no result.
 //!
-//! A sum of streams matches none. So the mixer reports the sounding streams (voices), and the
+//! A sum of streams matches no stream. So the mixer reports the sounding streams (voices), and the
 //! search covers only times with one stream.
 
 mod between;
@@ -267,7 +267,7 @@ impl Measurement {
         expected.retain(|packet| {
             let index = origin.index_of(packet.media);
             let here = (0.0..WINDOW as f64).contains(&index) && packet.dac <= last + REACH;
-            // Skips the time lookup for other windows' packets.
+            // Skips the time lookup for packets of other windows.
             let at = here.then(|| hearing.time_between(start, index)).flatten();
             let Some(at) = at else { return true };
             let (measured, error) = (at - packet.capture, at - packet.dac);

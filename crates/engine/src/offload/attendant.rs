@@ -115,7 +115,7 @@ pub(crate) fn rings() -> (Rings, Attendant) {
 
 impl Attendant {
     /// Attaches or replaces a worker at the next run. The worker requests blocks that it missed.
-    /// Returns it if too many changes are pending.
+    /// Returns the worker if too many changes are pending.
     pub fn attach(&mut self, which: Which, far: Far) -> Result<(), Far> {
         if self.changes.is_full() {
             return Err(far);

@@ -3,7 +3,7 @@
 /// Input to output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffloadDelay {
-    /// Fixed frames, for any block size.
+    /// Fixed number of frames, for any block size.
     Frames(u32),
     /// Host blocks.
     Window(u32),

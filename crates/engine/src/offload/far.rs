@@ -165,8 +165,8 @@ impl WorkerEnd {
             far.link.flush();
         }
         let Some(last) = &mut far.last else { return };
-        // The last worker gets no blocks, so a hello carries the answers' address. It may have
-        // restarted or missed one.
+        // The last worker gets no blocks, so a hello carries the answers' address. The worker may
+        // have restarted, or missed a hello.
         if not_received.is_multiple_of(HELLO_EVERY) {
             last.link.queue_written(instants, room, &mut |room| master.write_hello(room));
             last.link.flush();

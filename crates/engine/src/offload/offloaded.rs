@@ -189,7 +189,7 @@ impl Offloaded {
         self.held_up = HeldUp::default();
     }
 
-    /// Replaces a worker between runs; returns the old one. [`Attendant::attach`] does so from
+    /// Replaces a worker between runs; returns the old worker. [`Attendant::attach`] does so from
     /// another thread.
     ///
     /// The new worker requests missed blocks.

@@ -171,11 +171,11 @@ impl<'a> Workbench<'a> {
                 self.work.work(&turn, input, output)
             };
             self.worker.finish(latency);
-            // Status first: the master may close the stream once it has this answer.
+            // Reports the status first: the master may close the stream once it has this answer.
             let standing = self.standing();
             self.work.finished(&standing);
-            // Sent immediately, because a late worker has many blocks. Without any, the wait
-            // precedes the read.
+            // Answers are sent immediately, because a late worker has many blocks. Without any
+            // blocks, the wait precedes the read.
             self.send();
             if self.worker.behind() > 0 {
                 self.take_in();

@@ -46,7 +46,7 @@ pub struct Address {
     pub loopback: Option<bool>,
     /// Gain in a mix.
     pub gain: Gain,
-    /// Maximum simultaneous senders, each a stream; `None` for one.
+    /// Maximum simultaneous senders, each a stream; `None` for one sender.
     pub senders: Option<NonZeroUsize>,
     /// AVTP stream id to send, or the only one received.
     pub stream: Option<StreamId>,

@@ -1,5 +1,5 @@
-//! Claims a group address (MAAP) before a stream starts. An ordinary thread defends it, or claims
-//! another if lost.
+//! Claims a group address (MAAP) before a stream starts. An ordinary thread defends the address, or
+//! claims another address if it is lost.
 
 use core::fmt;
 use std::io;
@@ -49,12 +49,12 @@ pub enum ClaimStanding {
     Asking,
     /// Claimed.
     Held(EthernetAddress),
-    /// Lost to a host that takes precedence; another address is probed.
+    /// The address is lost to a host that takes precedence; another address is probed.
     Lost {
         /// New owner.
         to: EthernetAddress,
     },
-    /// Failed with `errno`, or `None` if all tried addresses are in use.
+    /// The claim failed with `errno`, or `None` if all tried addresses are in use.
     Failed(Option<i32>),
 }
 
@@ -84,7 +84,7 @@ impl ClaimShared {
 }
 
 impl ClaimedAddress {
-    /// One probe takes two seconds; the rest is for conflicts.
+    /// Timeout: a probe takes two seconds; the rest is for conflicts.
     const TIMEOUT: Span = Span::from_secs(20);
     const LATE: Duration = Duration::from_secs(5);
     const LOOK: Span = Span::from_millis(100);

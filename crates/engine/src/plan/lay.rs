@@ -38,7 +38,7 @@ pub struct TooShort {
     pub needs: LatencySum,
 }
 
-/// Latency to announce: `usual`, or the chosen one unless packets are older when they leave.
+/// Latency to announce: `usual`, or the chosen latency unless packets are older when they leave.
 pub fn promised(rule: LatencyRule, usual: Span, needs: LatencySum) -> Result<Span, TooShort> {
     chosen(rule, usual, needs.packing_age, needs)
 }
@@ -176,7 +176,7 @@ pub fn identity(to: &[Resolved]) -> Result<Identity, RunError> {
         return Ok(Identity { stream, ..random });
     }
     let Some(place) = to.iter().find_map(Resolved::ethernet) else { return Ok(random) };
-    // Without an address, as on loopback, a random id avoids collisions.
+    // If the interface has no address, as on loopback, a random id avoids collisions.
     let Ok([a, b, c, d, e, f]) = own_address(&place.interface) else { return Ok(random) };
     let number = random.stream.0 & u64::from(u16::MAX);
     let stream = StreamId(u64::from_be_bytes([a, b, c, d, e, f, 0, 0]) | number);

@@ -1,4 +1,4 @@
-//! Pacing of packets: modes, and the choice of the best available one.
+//! Pacing of packets: modes, and the choice of the best available mode.
 //!
 //! The best modes are queues that hold packets until their launch times: the card's, then the
 //! kernel's `etf` (TAI), then `fq` (monotonic clock, no privilege). Next is a thread that sleeps
@@ -36,7 +36,7 @@ tautline_dsp::named_enum! {
         Fq = "fq",
         /// A thread that sleeps until each departure.
         Sleep = "sleep",
-        /// A whole period back to back.
+        /// All packets of a period back to back.
         Batch = "batch",
     }
     unknown: "invalid pacing mode '{}': must be etf-offload, etf, fq, sleep or batch"
@@ -135,8 +135,8 @@ pub fn pace(
     Ok(paced)
 }
 
-/// An etf drops packets without a launch time. Sets the priority to 0 if packets pass with it, and
-/// returns a message.
+/// An etf queue drops packets without a launch time. Sets the priority to 0 if packets with
+/// priority 0 pass, and returns a message.
 fn pass_by_etf(link: &mut LinkOptions) -> Option<String> {
     let interfaces = link.interfaces()?;
     if !has_etf(&queue_disciplines().ok()?, &interfaces) {
@@ -292,7 +292,7 @@ fn held_by(
     let hands = HandOvers {
         packet,
         packets: wanted.packets,
-        // An fq counts all destinations as one stream.
+        // An fq queue counts all destinations as one stream.
         maximum: wanted.packets.min(MAX_AT_ONCE / link.max_destinations()),
         cost,
         wake,

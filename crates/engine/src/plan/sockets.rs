@@ -91,7 +91,7 @@ pub struct TcpLink {
 /// Link options of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkOptions {
-    /// UDP, reports at a second port.
+    /// A UDP link, with reports at a second port.
     Udp(Box<UdpOptions>),
     /// TCP with reports.
     Tcp(TcpLink),
@@ -109,7 +109,7 @@ impl LinkOptions {
         self
     }
 
-    /// Opens the link; with `device`, on a wire thread of lower priority than that.
+    /// Opens the link; with `device`, on a wire thread of lower priority than `device`.
     pub fn open(&self, device: Option<Scheduler>) -> Result<OpenedStream, OpenError> {
         self.open_sealed(device, None)
     }
@@ -230,8 +230,8 @@ const fn nobody(six: bool) -> IpAddr {
     }
 }
 
-/// Transmit timestamps per second. Each copies the packet and so changes two intervals of class A.
-/// With fewer than one in 1000, 99.9 % are unaffected.
+/// Transmit timestamps per second. Each timestamp copies the packet and so changes two intervals of
+/// class A. With fewer than one in 1000, 99.9 % are unaffected.
 const STAMPED_A_SECOND: u32 = 2;
 
 /// Any class A stream: bytes per packet, packets per second, packets per hand-over.

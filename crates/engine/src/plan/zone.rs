@@ -49,7 +49,8 @@ impl Default for VolumeControl {
 }
 
 impl VolumeControl {
-    /// Sets all volumes. They ramp, so the device thread may see one before another.
+    /// Sets all volumes. Volumes ramp, so it does not matter if the device thread sees some of them
+    /// earlier.
     pub fn set(&self, volumes: ZoneVolumes) {
         let ZoneVolumes { program, announcement, emergency } = volumes;
         for (slot, gain) in self.0.iter().zip([program, announcement, emergency]) {
@@ -80,7 +81,7 @@ impl ZonePlan {
 #[error("invalid number of targets {0}: must be 1 to {max}\nhint: address a group", max = Targets::MAX)]
 pub struct InvalidTargets(pub usize);
 
-/// A sent stream that is an announcement: zones play it by its claims.
+/// A sent stream that is an announcement. Its claims decide which zones play it.
 ///
 /// The stream must keep its announced latency, which zones must use, too.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! Follows a CRF talker, at its own or a stream's socket.
 //!
-//! Read once per beat: a rate is valid for seconds.
+//! The talker is read once per beat, as a rate is valid for seconds.
 
 use tautline_io::clock::now;
 use tautline_io::link::Link;

@@ -129,8 +129,8 @@ impl Labels {
         }
     }
 
-    /// Compares labels that ended by `until` with the stall log, before it forgets. A growing hole
-    /// delays no other label.
+    /// Compares labels that ended by `until` with the stall log, before the log forgets the stalls.
+    /// A growing hole delays no other label.
     pub(crate) fn judge(
         &mut self,
         until: LocalTime,
@@ -166,7 +166,8 @@ impl Labels {
         }
     }
 
-    /// Labels that overlap a stall blame the host. With several streams, each label names its own.
+    /// Labels that overlap a stall blame the host. With several streams, each label names its
+    /// stream.
     fn text(&mut self, stalled: impl Fn(LocalTime, LocalTime) -> bool) -> String {
         self.judge(LocalTime::NEVER, stalled);
         self.labels.sort_by_key(|label| label.frames);

@@ -26,11 +26,12 @@ use super::kept::StoredDatagrams;
 /// Learned stream format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learnt {
-    /// A sender announced stream and latency.
+    /// A sender announced its stream and latency.
     Announced {
         /// Announcement.
         announcement: Announcement,
-        /// Whether its author sent packets. If not, another host may be the sender.
+        /// Whether the author of the announcement sent packets. If not, another host may be the
+        /// sender.
         sends: bool,
     },
     /// Format from the packets, without an announcement.
@@ -70,7 +71,7 @@ impl ListenedAt {
     }
 
     /// Opens a link for the stream; plays from its first packet. `open` receives whether the links
-    /// may share an address. The old one closes last, so no packet is lost.
+    /// may share an address. The old link closes last, so no packet is lost.
     pub fn succeed<E>(
         self,
         open: impl FnOnce(bool) -> Result<OpenedStream, E>,
@@ -94,7 +95,7 @@ pub enum PlayableStream {
     Opened(OpenedStream),
     /// Through a new link after kept packets: [`ListenedAt::succeed`].
     Kept(Box<ListenedAt>),
-    /// Through a new link, without them.
+    /// Through a new link, without kept packets.
     Anew,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct SentStream {
     pub(crate) stamps: Consumer<TransmitStamp>,
     pub(crate) status: Consumer<TxStatus>,
     pub(crate) last: TxStatus,
-    /// Of the device.
+    /// Time with silence in place of the lost device's sound.
     pub(crate) replaced: ReplacedTime,
     pub(crate) xruns: XrunTimes,
     pub(crate) unjudged: UnjudgedFaults,

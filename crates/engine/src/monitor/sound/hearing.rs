@@ -34,7 +34,7 @@ struct Meets {
     taken: LocalTime,
 }
 
-/// Recorded sound that can be searched. Frames count from the first recorded one.
+/// Recorded sound that can be searched. Frames count from the first recorded frame.
 pub(crate) struct Hearing {
     rate: Rate,
     received: Reader<Meets>,

@@ -4,8 +4,8 @@ use tautline_proto::time::{Frames, MediaTime};
 
 /// Newest frames of received packets; NaN if missing.
 pub(super) struct RecentFrames {
-    /// A ring of `room` samples and a copy of its first `longest`, so that runs are contiguous.
-    /// Empty at first.
+    /// A ring of `room` samples and a copy of its first `longest` samples, so that runs are
+    /// contiguous. Empty at first.
     samples: Box<[f32]>,
     room: usize,
     longest: usize,

@@ -21,7 +21,7 @@ pub struct Reader<At> {
     marks: Consumer<Mark<At>>,
 }
 
-/// Creates both ends, with this capacity.
+/// Creates both ends of a ring, with this capacity.
 pub fn rings<At>(samples: usize, marks: usize) -> (Writer<At>, Reader<At>) {
     let (sample_in, sample_out) = RingBuffer::new(samples);
     let (mark_in, mark_out) = RingBuffer::new(marks);
@@ -85,7 +85,7 @@ impl<At> Reader<At> {
         self.marks.is_abandoned()
     }
 
-    /// Reads all runs; allocates if one wraps.
+    /// Reads all runs; allocates if a run wraps.
     pub fn read(&mut self, mut take: impl FnMut(At, &[f32])) {
         while let Ok(mark) = self.marks.pop() {
             let Ok(chunk) = self.samples.read_chunk(mark.frames as usize) else { return };

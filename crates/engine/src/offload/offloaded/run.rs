@@ -72,7 +72,7 @@ impl Offloaded {
         let maximum = self.config.set.max_frames.max(1) as usize;
         let mut outcome = RunOutcome { offline, timeout, hurries_in_vain, ..RunOutcome::default() };
         let (mut from, until) = (0, began + wait);
-        // Runs without frames too: plugins read their controls then.
+        // Also sends runs without frames: plugins read their controls then.
         loop {
             let part = RunPart { from, frames: maximum.min(frames - from), flags, until, patient };
             self.run_part(block, part, &mut outcome);
@@ -96,8 +96,8 @@ impl Offloaded {
 
     fn apply_commands(&mut self) -> bool {
         let mut taken_off = false;
-        // Needs room for the old worker, as this thread drops nothing. Usually the ring is empty
-        // and untouched.
+        // The ring needs room for the old worker, as this thread drops nothing. Usually the ring is
+        // empty and untouched.
         while !self.rings.changes.is_empty()
             && self.rings.gone.slots() > 0
             && let Ok((which, far)) = self.rings.changes.pop()
@@ -135,7 +135,7 @@ impl Offloaded {
         outcome.concealed += self.play(block, part);
     }
 
-    /// Copies before any output is written: the host may use the same buffers.
+    /// Copies the input before any output is written: the host may use the same buffers.
     fn copy_inputs(&mut self, block: &mut dyn HostBlock, part: RunPart) {
         for channel in 0..self.config.set.inputs {
             self.returns.push_dry_by(channel, part.frames as u32, |at, samples| {
@@ -200,7 +200,7 @@ impl Offloaded {
         wanted.any(|run| self.choose(run.block).is_none())
     }
 
-    /// Sends unanswered blocks again; after a lost last block, nothing else triggers an answer.
+    /// Sends unanswered blocks again. After a lost last block, only this triggers an answer.
     fn insist(&mut self, due: u64) {
         let turn = self.returns.turn();
         for end in self.ends.iter_mut().flatten().filter(|end| end.is_attached()) {

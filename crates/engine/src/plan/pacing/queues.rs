@@ -27,7 +27,8 @@ impl LaunchQueue {
     }
 }
 
-/// Whether an interface, or a VLAN's card, has an etf, which drops packets without launch times.
+/// Whether an interface, or a VLAN's card, has an etf queue, which drops packets without launch
+/// times.
 pub(super) fn has_etf(all: &[QueueDiscipline], interfaces: &[u32]) -> bool {
     let at = |interface| all.iter().any(|q| q.interface == interface && q.kind == "etf");
     interfaces.iter().any(|own| at(*own) || lower(*own).is_some_and(at))
@@ -69,7 +70,7 @@ fn queues_at(all: &[QueueDiscipline], interface: u32) -> Vec<LaunchQueue> {
                             ..LaunchQueue::of(PacingMode::Offload)
                         }
                     }
-                    // Without offload, early packets leave immediately.
+                    // If the card does not offload launch times, early packets leave immediately.
                     false => LaunchQueue { ahead: etf.delta, ..LaunchQueue::of(PacingMode::Etf) },
                 })
             }

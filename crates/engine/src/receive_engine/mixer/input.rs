@@ -105,7 +105,7 @@ pub(crate) struct MixerInput {
     pub(crate) paths: Paths,
 }
 
-/// Placeholder link of an input that reads through another's.
+/// Placeholder link of an input that reads through another input's link.
 pub(crate) struct Fed;
 
 impl Link for Fed {

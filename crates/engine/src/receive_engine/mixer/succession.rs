@@ -10,7 +10,7 @@ use tautline_proto::time::{Frames, LocalTime, Span};
 use super::{MixerInput, Passages};
 use crate::control::VOLUME_RAMP;
 
-/// A stream that replaces the one at `place`.
+/// A stream that replaces the stream at `place`.
 pub(crate) struct Replacement {
     pub(crate) place: usize,
     /// Presentation time of the change; `None` as soon as it has sound.
@@ -33,7 +33,7 @@ pub(crate) struct PendingStream {
 
 pub(crate) struct Succession {
     successors: Box<[Option<PendingStream>]>,
-    /// While it is 0, no place is checked.
+    /// Number of pending streams. Number of pending streams. While it is 0, no place is checked.
     waiting: usize,
     coming: Consumer<Replacement>,
     gone: Producer<MixerInput>,

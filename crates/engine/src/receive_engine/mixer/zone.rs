@@ -69,7 +69,7 @@ impl ZoneMix {
             let until = placement.presentation(source.end()).and_then(|at| placement.wall(at));
             let Some(until) = until else { continue };
             let sound = AnnouncedSound { ssrc: source.stream().ssrc(), until };
-            // With a full ring, a later period reports it.
+            // If the ring is full, a later period reports the sound.
             if until != *reported && self.sound.push(sound).is_ok() {
                 *reported = until;
             }
@@ -111,7 +111,7 @@ impl ZoneMix {
             .all(|curve| apply_curve(curve, input, frames, first))
     }
 
-    /// The gain of `input`, and the mute if it is subject to it.
+    /// Gain of `input`, and the mute if `input` is subject to it.
     fn curves(&self, input: &MixerInput) -> Option<(&GainCurve, Option<&GainCurve>)> {
         let ZoneGains { duck, mute, .. } = &self.gains;
         if input.announces.is_none() {
