@@ -85,7 +85,7 @@ pub struct Arrivals {
     outage: Outage,
 }
 
-/// Last time without packets. A queue may deliver packets of it at its end, at any age.
+/// Last time without packets. At its end, a queue may deliver packets of that time, at any age.
 #[derive(Debug, Clone, Copy, Default)]
 struct Outage {
     ended: Option<LocalTime>,
@@ -93,7 +93,8 @@ struct Outage {
 }
 
 impl Outage {
-    /// As for a path that is silent ([`crate::call::path`]). A shorter pause is jitter.
+    /// Minimum pause, as for a path that is silent ([`crate::call::path`]). A shorter pause is
+    /// jitter.
     const MIN: Span = Span::from_secs(1);
 
     fn follow(&mut self, arrival: LocalTime) {
@@ -103,7 +104,8 @@ impl Outage {
         }
     }
 
-    /// Whether the packet was sent before the end of the outage. No latency waits for these.
+    /// Whether the packet was sent before the end of the outage. No latency is long enough for such
+    /// packets.
     fn has_delayed(&self, passage: &PacketTrace) -> bool {
         let Some((ended, transit)) = self.ended.zip(passage.transit()) else { return false };
         passage.arrival >= ended && passage.arrival - transit < ended
@@ -148,7 +150,7 @@ impl Arrivals {
         self.lay_out();
     }
 
-    /// Sets the initial link offset. Returns the current one: `offset` until measured.
+    /// Sets the initial link offset. Returns the current link offset: `offset` until measured.
     pub(crate) fn start_at(&mut self, offset: Span) -> Span {
         self.depth.start_at(offset);
         self.depth.offset()
@@ -176,7 +178,7 @@ impl Arrivals {
         let Some(transit) = passage.transit() else { return };
         let mapped = passage.origin.is_some();
         if self.mapped.replace(mapped).is_some_and(|before| before != mapped) {
-            // Only one of the two includes the path delay.
+            // Only one of the two values includes the path delay.
             self.depth.forget();
             self.advice.forget();
         }

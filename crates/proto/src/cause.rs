@@ -238,7 +238,7 @@ impl Causes {
 
     /// Latency that would have caught 99 % of the packets late for `cause`.
     pub fn would_catch(&self, cause: Late) -> Option<Span> {
-        // A longer latency would not help against the others.
+        // A longer latency would not help against the other causes.
         let transits = self.transits.get(cause as usize)?;
         Some(transits.exceeded_by(transits.count() / 100)? + self.schedule.takes)
     }

@@ -88,7 +88,8 @@ pub struct CodingRow {
     pub name: &'static str,
     /// One-line help.
     pub help: &'static str,
-    /// Conventional dynamic payload type (RFC 3551 §6). Codings with the same decoder share it.
+    /// Conventional dynamic payload type (RFC 3551 §6). Codings with the same decoder share the
+    /// type.
     pub payload_type: u8,
     /// Encoding name in SDP (RFC 8866 §6.6); `x-` names are unregistered.
     pub encoding: &'static str,
@@ -101,7 +102,7 @@ pub struct CodingRow {
     /// Minimum packet time in an adaptive call, so that headers do not exceed sound. `None`: never
     /// used.
     pub adapts_from: Option<Span>,
-    /// Whether an adaptive call may start with it.
+    /// Whether an adaptive call may start with this coding.
     pub begins: bool,
 }
 
@@ -189,7 +190,7 @@ impl Coding {
         Self::ALL.into_iter().filter(|coding| coding.codec.is_some())
     }
 
-    /// Returns the coding with this bitrate, if it is variable.
+    /// Returns the coding with this bitrate, if its bitrate is variable.
     #[must_use]
     pub fn at_bitrate(mut self, bitrate: u32) -> Self {
         self.codec = self.codec.map(|codec| codec.rules().at_bitrate(bitrate).unwrap_or(codec));
@@ -272,7 +273,7 @@ pub(crate) trait CodecRules {
         Frames::ZERO
     }
 
-    /// Maximum bytes of a packet; uncompressed it has `raw`.
+    /// Maximum bytes of a packet that has `raw` bytes uncompressed.
     fn payload_bytes(&self, channels: Channels, packet: Frames, raw: usize) -> usize;
 
     fn usual_bitrate(&self, _channels: Channels) -> Option<u32> {
@@ -451,7 +452,7 @@ impl Codec {
         }
     }
 
-    /// Whether the same decoder reads both.
+    /// Whether the same decoder reads both codings.
     pub fn is_read_as(self, other: Self) -> bool {
         core::mem::discriminant(&self) == core::mem::discriminant(&other)
     }

@@ -25,7 +25,7 @@ pub struct LongCoding {
     pub takes: Span,
     /// Duration of the period.
     pub period: Span,
-    /// Sufficient period in frames; `None` if there is no usual one.
+    /// Sufficient period in frames; `None` if no usual period is sufficient.
     pub enough: Option<Frames>,
 }
 
@@ -39,7 +39,7 @@ pub fn long_coding(
 ) -> Option<LongCoding> {
     let streams = i64::try_from(streams).unwrap_or(i64::MAX);
     let takes_in = |period: Frames| {
-        // Periods that are not multiples of packets may complete one more.
+        // Periods that are not multiples of packets may complete one more packet.
         let packets = (period.count().max(1) - 1) / format.packet.count().max(1) + 1;
         Span::from_nanos(each.as_nanos().saturating_mul(packets).saturating_mul(streams))
     };

@@ -28,7 +28,7 @@ macro_rules! counters {
                 Self { $($field: count($name),)+ }
             }
 
-            /// The same; `None` if one is unknown.
+            /// The same; `None` if one of the counters is unknown.
             pub fn known(count: impl Fn(&str) -> Option<u64>) -> Option<Self> {
                 Some(Self { $($field: count($name)?,)+ })
             }
@@ -60,7 +60,7 @@ counters! {
     Counters:
     /// Packets sent.
     sent: "packets_sent";
-    /// Valid packets, including duplicates and late ones.
+    /// Valid packets, including duplicates and late packets.
     received: "packets_received";
     /// Packets that neither arrived nor were rebuilt in time.
     lost: "lost";
@@ -73,10 +73,10 @@ counters! {
     /// Packets rebuilt in time from redundancy, or received as a copy of the whole packet. One that
     /// arrives later is reordered too.
     repaired: "repaired", "repaired", "repaired";
-    /// Of the repaired, packets that arrived after all. Those of neither kind are missing in
-    /// `packets_received`.
+    /// Repaired packets that arrived after all. Repaired packets that are neither these nor whole
+    /// copies are missing in `packets_received`.
     repaired_arrived: "repaired_arrived", "of them arrived after all", "of them arrived after all";
-    /// Of the repaired, packets received as a copy of the whole packet, also in `packets_received`.
+    /// Repaired packets received as a copy of the whole packet, also in `packets_received`.
     repaired_whole: "repaired_whole", "of them as whole copies", "of them as a whole copy";
     /// Valid sound, invalid redundancy.
     damaged: "damaged", "damaged", "damaged";

@@ -90,13 +90,13 @@ impl Senders {
         let named = self.by_name.partition_point(|(name, _)| name.0 < stream.0);
         let same = self.by_name[named..].iter().take_while(|(name, _)| *name == stream);
         let same = same.filter_map(|(_, place)| Some((*place, self.places[*place].as_ref()?)));
-        // Prefer an exact match over a possible one.
+        // Prefer an exact match over a possible match.
         let exact = same.clone().find(|(_, sender)| sender.from == from);
         let found = exact.or_else(|| same.clone().find(|(_, s)| s.may_be_at(from, arrival)));
         found.map(|(place, _)| place)
     }
 
-    /// Assigns a place. `None` if all are occupied.
+    /// Assigns a place. `None` if all places are occupied.
     pub fn admit(&mut self, stream: StreamId, from: Endpoint, arrival: LocalTime) -> Option<usize> {
         let Some(free) = self.places.iter().position(Option::is_none) else {
             self.turn_away(from);

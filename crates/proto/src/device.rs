@@ -177,7 +177,7 @@ impl Stop {
     }
 }
 
-/// Time in which silence replaced the sound of a lost device, in total. Clones share it.
+/// Total time that silence replaced the sound of a lost device. Clones share the time.
 #[derive(Debug, Clone, Default)]
 pub struct ReplacedTime(Arc<AtomicI64>);
 
@@ -198,7 +198,7 @@ impl ReplacedTime {
 pub struct CaptureFaults {
     /// Overruns and underruns.
     pub xruns: u64,
-    /// Time in which silence replaced the sound of a lost device ([`ReplacedTime`]).
+    /// Time that silence replaced the sound of a lost device ([`ReplacedTime`]).
     pub replaced: Span,
 }
 
@@ -252,7 +252,7 @@ pub trait Device: Send {
         TimestampSource::Device
     }
 
-    /// Time in which the device was lost, if a timer replaces it then.
+    /// Time that the device was lost, if a timer replaces a lost device.
     fn replaced(&self) -> ReplacedTime {
         ReplacedTime::default()
     }

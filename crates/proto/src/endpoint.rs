@@ -118,7 +118,8 @@ impl Endpoint {
         self.socket_address().map(|address| address.port())
     }
 
-    /// Whether both have the same host and port. Not inlined, so that the caller's first check is.
+    /// Whether both endpoints have the same host and port. Not inlined, so that the caller's first
+    /// check is.
     #[inline(never)]
     fn is_other_name_of(&self, other: &Self) -> bool {
         (self.host(), self.port()) == (other.host(), other.port())

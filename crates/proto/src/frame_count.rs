@@ -89,7 +89,7 @@ impl FrameCounter {
     const NEAR: Span = Span::from_millis(1);
     /// Divisor of the outage: maximum drift of the two clocks.
     const DRIFT: i64 = 2000;
-    /// Divisor of the number's range. Beyond it, numbers match by chance.
+    /// Divisor of the number's range. Beyond this part of the range, numbers match by chance.
     const CHANCE: i64 = 16;
 
     /// Creates a counter; the default of `tolerance` is `Self::TOLERANCE`.
@@ -238,7 +238,7 @@ impl CountedPacket {
         (follows, steps)
     }
 
-    /// Whether both have the same lead of presentation over arrival.
+    /// Whether both packets have the same lead of presentation over arrival.
     fn leads_alike(&self, next: &Self, tolerance: Span) -> bool {
         let (Some((before, _, arrived_before)), Some((time, _, arrived))) =
             (self.reported, next.reported)

@@ -58,7 +58,7 @@ enum Phase {
 pub struct JitterBuffer {
     config: JitterBufferConfig,
     format: StreamFormat,
-    /// All channels, or one that is played on all.
+    /// All channels, or a single channel that is played on all.
     carried: Channels,
     /// Bits per second, if the sender chooses.
     bitrate: Option<u32>,
@@ -198,7 +198,7 @@ impl JitterBuffer {
         &self.counters
     }
 
-    /// Newest other sender; one with the source's stream id takes precedence.
+    /// Newest other sender; a sender with the source's stream id takes precedence.
     pub fn stranger(&self) -> Option<Stranger> {
         // A moved sender counts as another source until it is followed.
         let own = |from| self.source.as_ref().is_some_and(|source| source.endpoints().has(from));
@@ -227,7 +227,7 @@ impl JitterBuffer {
         })
     }
 
-    /// Later losses are those of another sender.
+    /// Later losses are another sender's losses.
     fn begin_losses(&mut self) {
         let Counters { repaired, lost, late, .. } = self.counters;
         self.earlier = LossReport { ssrc: 0, tally: self.tally, repaired, lost, late };

@@ -1,4 +1,4 @@
-//! Latency of a stream: link offset from the capturing converter to the playing one.
+//! Latency of a stream: link offset from the capturing converter to the playing converter.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ pub enum LatencyRule {
     Usual,
     /// Configured.
     Chosen(Span),
-    /// Packet arrivals determine it. A sender promises the maximum that its receivers request.
+    /// Packet arrivals determine the latency. A sender promises the maximum that its receivers
+    /// request.
     Auto {
         /// Maximum, which a longer path delay raises. `None`: limited by the buffer.
         maximum: Option<Span>,
@@ -163,8 +164,8 @@ pub fn enough_latency(minimum: Span) -> Span {
     tenths(minimum + WAY)
 }
 
-/// Minimum network time: two wake-ups and a wired network. With less, JACK at 64 frames had 100 %
-/// late packets at the worst phase.
+/// Minimum network time: two wake-ups and a wired network. With a shorter time, JACK at 64 frames
+/// had 100 % late packets at the worst phase.
 const MIN_WAY: Span = Span::from_micros(250);
 /// Network time if the device uses up the promise: ten times the time in a wired network.
 pub(crate) const WAY: Span = Span::from_millis(1);

@@ -18,7 +18,7 @@ pub struct Lead {
 impl Lead {
     /// Wake-ups that confirm a lead.
     const ENOUGH: u32 = 16;
-    /// Wake-ups that confirm a shorter lead. Even on a busy machine, not all are late.
+    /// Wake-ups that confirm a shorter lead. Even on a busy machine, not all wake-ups are late.
     const SURE: u32 = 1024;
 
     /// Unknown lead.

@@ -9,7 +9,7 @@ use crate::wire::avtp::maap::{GROUP, GroupRange, MaapKind, MaapMessage, POOL};
 pub enum ClaimEvent {
     /// The address is claimed.
     Claimed([u8; 6]),
-    /// Lost to an owner with priority; the claimant picks another.
+    /// The address is lost to an owner with priority; the claimant picks another address.
     Lost {
         /// Lost address.
         address: [u8; 6],
@@ -177,7 +177,7 @@ impl AddressClaim {
         self.owed = [None; Self::OWED];
     }
 
-    /// Whether our address precedes the other, compared from the last byte (`compare_MAC`,
+    /// Whether our address precedes the other address, compared from the last byte (`compare_MAC`,
     /// §B.3.6.4).
     fn precedes(&self, other: [u8; 6]) -> bool {
         self.own.iter().rev().lt(other.iter().rev())

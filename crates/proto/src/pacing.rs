@@ -41,7 +41,7 @@ impl Together {
         Self { until, bytes: on_the_wire(datagram) }
     }
 
-    /// Adds a datagram if it may leave together with the others.
+    /// Adds a datagram if it may leave together with the datagrams so far.
     pub fn takes(&mut self, due: LocalTime, datagram: usize) -> bool {
         let bytes = self.bytes + on_the_wire(datagram);
         let takes = due < self.until && bytes <= FULL_FRAME;

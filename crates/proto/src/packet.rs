@@ -41,7 +41,7 @@ pub struct Instants {
     pub packed: Span,
     /// Passed to the kernel; 0 until the link sets it ([`Packed::handed_at`]).
     pub handed: Span,
-    /// From `handed` to the launch time; 0 until the link sets it.
+    /// Time from `handed` to the launch time; 0 until the link sets it.
     pub held: Span,
 }
 

@@ -238,7 +238,7 @@ impl Placement {
         }
     }
 
-    /// Switches to the next run at the end of the current one. Returns whether it switched.
+    /// Switches to the next run at the end of the current run. Returns whether it switched.
     pub fn take_next_run(&mut self, place: MediaTime) -> bool {
         let mut ended = false;
         while let Some(NextRun { run, .. }) = self.next[0].take_if(|next| place >= next.end) {

@@ -57,7 +57,7 @@ pub struct Playout {
 const SOUND: u8 = 1;
 /// Missing frame, concealed by a decoder.
 const CONCEALED: u8 = 2;
-/// First frame of another encoder; it is cross-faded.
+/// First frame of another encoder; playout cross-fades to it.
 const SEAM: u8 = 3;
 
 const fn is_sound(kind: u8) -> bool {

@@ -24,7 +24,7 @@ use peer::{Hurry, Peer, remember};
 /// Configuration of this end.
 #[derive(Debug, Clone)]
 pub struct SessionConfig {
-    /// Own SSRC: that of a sender's stream.
+    /// Own SSRC. A sender uses the SSRC of its stream.
     pub ssrc: u32,
     /// Canonical name (RFC 7022).
     pub cname: String,
@@ -375,7 +375,8 @@ impl Session {
             }
             Item::Delay(delay) if delay.ssrc == own => {
                 let Some(sent) = sent.filter(|_| !delay.last_reference.is_none()) else { return };
-                // Of equal timestamps, the older never makes the round trip too short.
+                // If timestamps are equal, take the older request: it never makes the round trip
+                // too short.
                 let question = requested.iter().rfind(|(said, _)| *said == delay.last_reference);
                 let Some((_, requested)) = question else { return };
                 peer.proven = true;

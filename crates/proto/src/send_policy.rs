@@ -47,7 +47,7 @@ pub use requests::{Limits, Request, TrustLevel};
 /// Time of RTCP before the first packet. Receivers learn our clock and open their devices.
 pub const PRELUDE: Span = Span::from_millis(100);
 
-/// Minimum increase to report immediately. Smaller ones wait for the next report.
+/// Minimum increase to report immediately. Smaller increases wait for the next report.
 const NEWS: Span = Span::from_micros(200);
 
 const STRANGERS: usize = 4;

@@ -35,8 +35,8 @@ pub struct Observation {
     pub tolerance: Span,
     /// Maximum long-term deviation of the due position if both cards share a clock.
     pub strays: Span,
-    /// Maximum change of `due` as the clocks become better known. `None` if it does not depend on
-    /// clocks.
+    /// Maximum change of `due` as the clocks become better known. `None` if `due` does not depend
+    /// on clocks.
     pub precision: Option<Span>,
     /// Whether the resampler's look-ahead is available.
     pub looks_ahead: bool,

@@ -33,7 +33,7 @@ pub struct Source {
     /// Previous addresses after a move without a goodbye.
     before: Option<SourceEndpoints>,
     number: Unwrapper,
-    /// Our numbers minus those in packets.
+    /// Our numbers minus the numbers in packets.
     shift: i64,
     timeline: Unwrapper,
     first_sequence: i64,
@@ -67,7 +67,7 @@ impl Source {
     pub(crate) const MOVED: Span = Span::from_millis(50);
     /// Maximum difference of timestamp and position by number.
     const JUMP: Span = Span::from_millis(20);
-    /// Consecutive packets that confirm another step. A card that drops frames causes one.
+    /// Consecutive packets that confirm another step. A card that drops frames causes a step.
     const ODD: u32 = 3;
     /// Maximum difference in an outage, due to queues. A thousandth is added for card rates.
     const UNSURE: Span = Span::from_millis(250);

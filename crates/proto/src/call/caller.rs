@@ -13,7 +13,7 @@ use crate::stream::{Coding, PTIME_RANGE};
 use crate::time::{LocalTime, Span};
 
 const ANSWER: Span = Span::from_secs(5);
-/// Pause after the first failure. It doubles after each further one.
+/// Pause after the first failure. The pause doubles after each further failure.
 const FIRST_PAUSE: Span = Span::from_millis(250);
 /// Maximum pause.
 const MAX_PAUSE: Span = Span::from_secs(2);
@@ -57,7 +57,7 @@ pub enum CallerStep {
     Kept(CallReason),
     /// The called end receives nothing via this transport.
     NotReceived(u32),
-    /// The called end refuses a new call after losing the old one. The caller retries.
+    /// The called end refuses a new call after losing the old call. The caller retries.
     TurnedAway(CallReason),
     /// The call is over.
     Over(CallOver),

@@ -19,7 +19,7 @@ pub enum CallerAction {
     Begin(AgreedCall, SoundChange),
     /// The call has these terms now.
     Change(CallTerms, SoundChange),
-    /// Change the transport, or find another.
+    /// Change the transport, or find another transport.
     Transport(TransportStep),
     /// Report that the audio uses another path.
     Moved(CallPath),

@@ -304,7 +304,7 @@ mod tests {
         assert!(waits.windows(2).all(|pair| pair[1] > pair[0]), "{waits:?}");
     }
 
-    /// Ten seconds with audio via UDP in one direction, and in the other if `there`.
+    /// Ten seconds with audio via UDP in one direction, and in the other direction if `there`.
     fn one_way(
         choice: &mut PathChoice,
         from: i64,

@@ -398,7 +398,7 @@ impl CallTerms {
         room_for(room, self.there.rate).min(room_for(room, self.back.rate))
     }
 
-    /// Latency in effect: the requested one, or a greater minimum of both ends.
+    /// Latency in effect: the requested latency, or a greater minimum of both ends.
     pub fn kept(&self, caller: &CallOffer, called: &CallOffer) -> CallLatency {
         let there = minimum(&self.there, caller.there.takes, called.there.takes);
         let back = minimum(&self.back, called.back.takes, caller.back.takes);

@@ -155,7 +155,7 @@ impl CallerTransport {
         }
     }
 
-    /// Whether a connection is expected. If not, drop a pending one.
+    /// Whether a connection is expected. If not, drop a pending connection.
     pub fn is_connecting(&self) -> bool {
         self.connection == Connection::Connecting
     }

@@ -10,7 +10,7 @@ use crate::units::Ppm;
 
 /// Line below all arrivals: of packets against media time, or of reports.
 ///
-/// A Kalman filter estimates it from the fastest arrival of each quarter second.
+/// A Kalman filter estimates the line from the fastest arrival of each quarter second.
 #[derive(Debug, Clone)]
 pub(crate) struct Floor {
     line: Option<Line>,
@@ -34,8 +34,8 @@ impl Floor {
     /// Arrival timestamp error, in nanoseconds.
     const STAMP: f64 = 500.0;
     const MIN_ODD: f64 = 100_000.0;
-    /// Rounds that show a slower path. Fewer show a faster one, because no queue makes packets
-    /// early.
+    /// Rounds that show a slower path. Fewer rounds show a faster path, because no queue makes
+    /// packets early.
     const SLOWER: u32 = 4;
     const FASTER: u32 = 2;
 

@@ -23,7 +23,7 @@ impl ClockId {
         Self(NonZeroU64::new(finish(hash)).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// Name of a clock known by `parts` relative to this one.
+    /// Name of a clock known by `parts` relative to this clock.
     pub fn with(self, parts: &[&[u8]]) -> Self {
         let own = self.0.get().to_be_bytes();
         let all: Vec<&[u8]> = core::iter::once(&own[..]).chain(parts.iter().copied()).collect();

@@ -15,7 +15,7 @@ pub enum ReadingOutcome {
     Jumped,
 }
 
-/// Rate of a media clock against another clock: TAI if it was announced.
+/// Rate of a media clock against another clock: TAI if TAI was announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportedRate {
     /// Difference from the nominal rate.

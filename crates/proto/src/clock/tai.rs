@@ -21,7 +21,7 @@ pub struct TaiReading {
     pub offset: Span,
     /// Random error: time between the two readings.
     pub precision: Span,
-    /// Synchronisation source; `None` if it is gone.
+    /// Synchronisation source; `None` if the source is gone.
     pub kept: Option<Keeping>,
 }
 

@@ -25,7 +25,7 @@ const DRAINED_BY: f64 = 0.6;
 /// Initial bits per second: any path for calls carries these.
 const BEGINS: f64 = 56_000.0;
 
-/// Factors of rate increases: without a known limit, and beyond one.
+/// Factors of rate increases: without a known limit, and beyond a known limit.
 const RAISED: f64 = 1.25;
 const PROBED: f64 = 1.1;
 /// Time between increases while the queue is empty.
@@ -130,7 +130,7 @@ pub struct RateControl {
     phase: Phase,
     paused: bool,
     resumed: LocalTime,
-    /// Last rate change, and the packet before it.
+    /// Last rate change, and the last packet before the change.
     changed: (LocalTime, Option<u16>),
     climbed: bool,
     before: f64,

@@ -45,7 +45,7 @@ struct CodingStep {
     /// IP bits per second, at the minimum bit rate if variable.
     rate: f64,
     bits: Option<(u32, u32)>,
-    /// IP bits per audio bit: above one with redundancy.
+    /// IP bits per audio bit: above 1 with redundancy.
     share: f64,
 }
 
@@ -206,7 +206,7 @@ impl CodingSteps {
         }
     }
 
-    /// Minimum rate of the next step, if this one is exhausted.
+    /// Minimum rate of the next step, if this step is exhausted.
     pub fn above(&self, rate: f64) -> Option<f64> {
         let at = self.0.iter().position(|step| step.rate <= rate)?;
         if self.0[at].maximum() > rate + BITRATE_STEP {

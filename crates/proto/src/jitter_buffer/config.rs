@@ -27,7 +27,7 @@ pub struct JitterBufferConfig {
     pub presentation_tolerance: Span,
     /// Quality of the resampler.
     pub resampler: Quality,
-    /// Creates the decoders: the stream's, or all.
+    /// Creates the decoders: the stream's decoder, or all decoders.
     pub decoders: Option<MakeDecoder>,
 }
 

@@ -23,8 +23,8 @@ pub(super) struct FormatProof {
 }
 
 impl FormatProof {
-    /// Minimum time of a measurement. Two must agree, since a jump distorts one. Half of it
-    /// suffices if packets arrive evenly.
+    /// Minimum time of a measurement. Two measurements must agree, since a jump distorts one of
+    /// them. Half of it suffices if packets arrive evenly.
     const PACED: Span = Span::from_secs(1);
     const FITTING: u8 = 8;
     /// Packets within which wrong bytes per frame show. They are the better reason.

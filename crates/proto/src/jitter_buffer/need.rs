@@ -57,7 +57,7 @@ impl JitterBuffer {
         self.is_measured() && !self.config.wire.presents()
     }
 
-    /// Needed latency of an unannounced source, if above the configured one.
+    /// Needed latency of an unannounced source, if above the configured latency.
     pub fn need(&self) -> Option<Need> {
         self.measuring.as_ref()?.need
     }

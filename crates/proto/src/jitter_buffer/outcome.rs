@@ -42,7 +42,7 @@ pub enum Received<'a> {
     Late(PacketTrace),
     /// Already received or restored.
     Duplicate,
-    /// Off the timeline; a second such packet moves it.
+    /// Off the timeline; a second such packet moves the timeline.
     Doubted,
     /// From another sender.
     Foreign,

@@ -297,14 +297,14 @@ impl Turns {
         taken
     }
 
-    /// Frames between a packet and the previous one, if that was received.
+    /// Frames between a packet and the previous packet, if that was received.
     fn gap_before(&self, next: &PackedSlot, frames: &Range<MediaTime>) -> u64 {
         let Some(before) = self.kept(next.sequence - 1) else { return 0 };
         let from = before.end().max(frames.start);
         (next.media.min(frames.end) - from).max(Frames::ZERO).as_len() as u64
     }
 
-    /// End of the previous packet, before the next received one.
+    /// End of the previous packet, before the next received packet.
     fn begin_of_missing(&self, source: &Source) -> MediaTime {
         let begin = self.follows.unwrap_or_else(|| source.media_of(self.next));
         let mut near = self.next + 1..=source.highest().min(self.next + Self::LOOK_AHEAD);

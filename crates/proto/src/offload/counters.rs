@@ -28,7 +28,7 @@ pub struct InboundCounters {
     pub bytes: u64,
     /// Completed iterations.
     pub blocks: u64,
-    /// Iterations completed after a later one.
+    /// Iterations completed after a later iteration.
     pub reordered: u64,
     /// Duplicate datagrams.
     pub duplicates: u64,

@@ -1,6 +1,6 @@
 //! Receives blocks and reassembles their parts, in any order.
 //!
-//! Workers take blocks in order (`OrderedInbound`), players take each at its turn
+//! Workers take blocks in order (`OrderedInbound`), players take each block at its turn
 //! (`UnorderedInbound`).
 
 mod asking;
@@ -22,7 +22,7 @@ pub(crate) struct InboundConfig {
     pub set: BlockSet,
     pub leg: BlockLeg,
     pub stream: u32,
-    /// Capacity in iterations, after the awaited or last released one.
+    /// Capacity in iterations, after the awaited or last released iteration.
     pub hold: usize,
 }
 

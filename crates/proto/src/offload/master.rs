@@ -21,7 +21,7 @@ pub struct MasterConfig {
     pub datagram_bytes: usize,
     /// Iterations kept for requests.
     pub history: usize,
-    /// Earlier iterations repeated with each new one.
+    /// Earlier iterations repeated with each new iteration.
     pub copies: u8,
     /// Capacity in unreleased answers.
     pub hold: usize,

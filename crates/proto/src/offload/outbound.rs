@@ -74,7 +74,7 @@ impl OutboundBlocks {
     pub(crate) const REPLAYS: u32 = 64;
     /// Maximum repeated bytes: 2 ms at 1 Gbit/s, but at least two iterations.
     pub(crate) const REPLAYED_BYTES: usize = 256 << 10;
-    /// Iterations kept for a worker that cannot get all.
+    /// Iterations kept for a worker that cannot get all iterations.
     pub(crate) const CAUGHT_UP: u64 = 32;
 
     /// Only this function allocates.

@@ -74,7 +74,7 @@ impl RunPace {
         if self.faster { (self.ahead - LEFT).max(Span::ZERO) } else { Span::ZERO }
     }
 
-    /// Records a run that begins at `now`, and the wait since the last one. Returns
+    /// Records a run that begins at `now`, and the wait since the last run. Returns
     /// [`Self::is_faster`].
     pub fn observe(&mut self, frames: u32, now: LocalTime, held_up: HeldUp) -> bool {
         let sound = self.rate.span_of(Frames::new(frames.into()));

@@ -21,7 +21,7 @@ pub struct WorkerConfig {
     pub datagram_bytes: usize,
     /// Answers kept for requests.
     pub history: usize,
-    /// Earlier answers repeated with each new one.
+    /// Earlier answers repeated with each new answer.
     pub copies: u8,
     /// Capacity in blocks.
     pub hold: usize,

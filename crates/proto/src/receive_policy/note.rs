@@ -48,7 +48,7 @@ pub enum ReceiveNote {
     },
     /// Presentation times (AVTP) are early by this; only the talker can change them.
     PresentedTooSoon(Span),
-    /// Announced latency too short here; a longer one is used.
+    /// Announced latency too short here; a longer latency is used.
     Raised {
         /// Announced latency.
         promised: Span,

@@ -50,7 +50,7 @@ impl Recent {
         self.any() && self.looked - self.since < QUIET.max(latency)
     }
 
-    /// Whole seconds of silence, at least one.
+    /// Whole seconds of silence, at least 1.
     pub fn silent(&self) -> Option<Span> {
         let seconds = (self.looked - self.since).as_nanos() / SECOND.as_nanos();
         (self.any() && seconds > 0).then(|| SECOND.times(seconds))

@@ -22,7 +22,7 @@ pub struct Reach {
 pub struct Layout {
     reaches: [Reach; MAX_SYMBOLS],
     count: usize,
-    /// Distance of a whole repetition (RFC 7198); 0 for none.
+    /// Distance of a whole repetition (RFC 7198); 0 without a repetition.
     repeat: usize,
     /// Maximum UDP payload.
     max_bytes: usize,
@@ -92,7 +92,7 @@ impl Layout {
         &self.reaches[..self.count]
     }
 
-    /// Symbols per packet; a repetition counts as one.
+    /// Symbols per packet; a repetition counts as one symbol.
     pub fn symbols(&self) -> usize {
         self.count + usize::from(self.repeat > 0)
     }

@@ -15,7 +15,7 @@ pub struct Repairer {
     kind: PayloadKind,
     words: usize,
     equations: Equations,
-    /// Maximum distance covered, and the last packet that covered it.
+    /// Maximum distance covered, and the last packet that covered this distance.
     reach: (u8, i64),
     /// Rebuilt payloads to pull.
     rebuilt: [i64; NUMBERS],
@@ -77,7 +77,7 @@ impl Repairer {
         answer
     }
 
-    /// Fast path: the next packet without repair data or losses. Returns `false` for others.
+    /// Fast path: the next packet without repair data or losses. Returns `false` for other packets.
     // Two callers: a call would take 20 instructions more.
     #[inline(always)]
     pub(crate) fn accept_next(&mut self, sequence: i64, payload_type: u8, payload: &[u8]) -> bool {

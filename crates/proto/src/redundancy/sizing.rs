@@ -117,7 +117,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Packets counted after `earlier`; none if another sender's count has begun since.
+    /// Packets counted after `earlier`; 0 if another sender's count has begun since.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -206,7 +206,7 @@ impl SendPolicy {
         is_reported
     }
 
-    /// Packet age, and promised latency, which may rise with it.
+    /// Packet age, and promised latency, which may rise with the age.
     fn aged(&self, format: &StreamFormat) -> Result<(Span, Span), SendRefused> {
         let packing_age = format.packing_age(self.config.device.period) + self.config.held;
         let mut promised = self.config.link_offset;

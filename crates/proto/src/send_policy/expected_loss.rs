@@ -6,7 +6,7 @@ const RISES: f64 = 0.5;
 const FALLS: f64 = 0.05;
 /// Steps in per cent. libopus has no finer steps.
 const STEPS: [u8; 7] = [0, 1, 2, 5, 10, 20, 30];
-/// Loss share that counts as none. Below one packet in half a minute, copies are not worth their
+/// Loss share that counts as no loss. Below one packet in half a minute, copies are not worth their
 /// bits.
 const NOTHING: f64 = 0.000_5;
 

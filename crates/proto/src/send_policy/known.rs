@@ -170,7 +170,7 @@ impl Receivers {
         Some(SendNote::ReceiverBack { ssrc, host, silence, times_lost })
     }
 
-    /// Ends a lost receiver that another one replaces, as after a restart.
+    /// Ends a lost receiver that another receiver replaces, as after a restart.
     fn end_lost_at(&mut self, host: Host, now: LocalTime) -> Option<(Span, u32)> {
         let lost =
             |known: &&mut KnownReceiver| known.host == host && known.presence() == Presence::Lost;

@@ -69,12 +69,12 @@ pub enum SendNote {
     },
     /// Repair time shorter than requested: packets reach no further.
     ShortReach {
-        /// Span of packets that repair one.
+        /// Span of packets that repair a packet.
         reach: Span,
         /// Requested repair time.
         wanted: Span,
     },
-    /// Repair time shorter than requested: the latency leaves no more.
+    /// Repair time shorter than requested: the latency leaves no more time.
     LessRepair {
         /// Repair time within the latency.
         budget: Span,

@@ -21,7 +21,7 @@ pub(crate) enum Admission {
     Restarted {
         sequence: i64,
         media: MediaTime,
-        /// Packets lost in an outage before it.
+        /// Packets lost in an outage before this packet.
         missed: u64,
     },
     /// Outlier; the next packet decides.
@@ -353,7 +353,7 @@ impl Source {
         }
     }
 
-    /// Whether the packet is confirmed by the previous one, or begins a run.
+    /// Whether the packet is confirmed by the previous packet, or begins a run.
     fn confirmed(&mut self, packet: &PacketHead, frames: Frames) -> bool {
         let this = (packet.stream, packet.number, packet.media);
         let next = packet.media.plus(frames.count());

@@ -49,7 +49,7 @@ impl fmt::Display for ClockIdentity {
     }
 }
 
-/// PTP domain. A daemon ignores queries for others.
+/// PTP domain. A daemon ignores queries for other domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Domain {
     /// `domainNumber`.

@@ -43,7 +43,7 @@ const MAX_BLOCKS: usize = 31;
 pub struct SenderInfo {
     /// Instant on the sender's clock.
     pub ntp: NtpTime,
-    /// The same as an RTP timestamp.
+    /// Time of the report, as an RTP timestamp.
     pub rtp_timestamp: u32,
     /// Packets sent, wrapping.
     pub packets: u32,
@@ -75,7 +75,7 @@ pub struct ReportBlock {
 pub struct DelaySince {
     /// Receiver addressed.
     pub ssrc: u32,
-    /// Its last reference time.
+    /// Reference time of the receiver's last report (LRR).
     pub last_reference: CompactNtp,
     /// Time since that reference time arrived.
     pub delay: CompactSpan,

@@ -38,11 +38,11 @@ pub struct Description {
     pub destination: IpAddr,
     /// UDP port of RTP.
     pub rtp_port: u16,
-    /// UDP port of RTCP, by default the next one.
+    /// UDP port of RTCP, by default the next port.
     pub rtcp_port: u16,
     /// Multicast TTL (IPv4).
     pub ttl: Option<u8>,
-    /// Allowed senders (RFC 4570 `incl`); empty for all.
+    /// Allowed senders (RFC 4570 `incl`); empty for all senders.
     pub sources: Vec<IpAddr>,
     /// In Hz.
     pub rate: Rate,

@@ -29,7 +29,8 @@ pub struct ArrivedBlock<'a> {
 pub(crate) struct UnorderedInbound {
     assembly: Assembly,
     stream: u32,
-    /// Stream id in requests. In a chain it is the first worker's; blocks carry the last worker's.
+    /// Stream id in requests. In a chain, requests carry the first worker's id, and blocks the last
+    /// worker's id.
     requested: u32,
     epoch: u32,
     from: u64,

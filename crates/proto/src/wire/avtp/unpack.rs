@@ -24,7 +24,7 @@ pub struct AafUnpack {
 }
 
 impl AafUnpack {
-    /// Creates a reader for one stream, or all.
+    /// Creates a reader for one stream, or all streams.
     pub fn of(encapsulation: Encapsulation, only: Option<StreamId>) -> Arc<dyn Unpack> {
         Arc::new(Self { encapsulation, only })
     }

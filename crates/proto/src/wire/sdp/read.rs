@@ -124,7 +124,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Warns about others, except overridden session values.
+    /// Warns about other lines, except overridden session values.
     fn first<T>(&mut self, name: &str, read: impl Fn(&str) -> Read<T>) -> Option<T> {
         let mut found: Option<(&Line, T)> = None;
         for (line, value) in self.values(name) {
