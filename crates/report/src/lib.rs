@@ -76,7 +76,7 @@ pub struct StreamSender {
 pub struct SenderDeviceReport {
     /// Overruns and underruns.
     pub xruns: u64,
-    /// Time in which the device was lost, and the sender sent silence.
+    /// Time that the device was lost and the sender sent silence.
     pub replaced_ns: i64,
 }
 
@@ -315,9 +315,9 @@ pub struct LatenessPoint {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Auto {
-    /// Latency before the first measurement; absent without one.
+    /// Latency before the first measurement; absent without a measurement.
     pub before_ns: Option<i64>,
-    /// Latency at the first measurement; absent without one.
+    /// Latency at the first measurement; absent without a measurement.
     pub first_ns: Option<i64>,
     /// Latency at the end.
     pub last_ns: i64,
@@ -371,7 +371,7 @@ pub struct GapReport {
     /// Never sent, because the sender's card did not deliver the sound (`skipped_frames`), or sent
     /// as silence, because the device was lost ([`SenderDeviceReport`]).
     pub not_sent: u64,
-    /// Of the lost, those in gaps too long for repairs: the network was interrupted.
+    /// Lost packets in gaps too long for repairs: the network was interrupted.
     pub lost_in_outages: u64,
     /// Latency that catches 99 % of the packets sent late.
     pub sender_needs_ns: Option<i64>,
