@@ -4,7 +4,7 @@ mod acquire;
 
 use core::ops::Range;
 
-use tautline_dsp::align::{Likeness, LineFitter, padded};
+use tautline_dsp::align::{LineFitter, Similarity, padded};
 use tautline_dsp::resample::Quality;
 
 use super::exact::Both;
@@ -94,15 +94,15 @@ impl<'a> WindowFitter<'a> {
         self.fitter.read(line.along(window.start), window.len(), sent)
     }
 
-    fn likeness(
+    fn similarity(
         &mut self,
         (channel, source): (usize, usize),
         window: &Range<usize>,
         line: &FrameLine,
-    ) -> Likeness {
+    ) -> Similarity {
         let Both { sent, received } = self.both;
         let received = &received.channels[channel][window.clone()];
-        self.fitter.likeness(received, line.along(window.start), padded(&sent.channels[source]))
+        self.fitter.similarity(received, line.along(window.start), padded(&sent.channels[source]))
     }
 
     pub(super) fn refined(
@@ -177,8 +177,8 @@ impl<'a> WindowFitter<'a> {
         let turned: Vec<_> = received.iter().map(|sample| sample * sign).collect();
         let sent = padded(&self.both.sent.channels[source]);
         let fitted = self.refined(&turned, (at, line), ROUNDS, sent)?;
-        let between = self.likeness((channel, source), window, &fitted);
-        let rest = |alike: &Likeness| alike.rest(alike.gain());
+        let between = self.similarity((channel, source), window, &fitted);
+        let rest = |alike: &Similarity| alike.rest(alike.gain());
         let minimum = AS_GOOD * rest(&between) + 1e-3 * CLEAN * between.energy();
         // The expected line wins if as good: one window is weak evidence.
         let whole = FrameLine::whole(fitted.nearest(at + count / 2));
@@ -188,7 +188,7 @@ impl<'a> WindowFitter<'a> {
         let lines = [one, other, undrifted];
         let good = lines
             .into_iter()
-            .find(|line| rest(&self.likeness((channel, source), window, line)) <= minimum);
+            .find(|line| rest(&self.similarity((channel, source), window, line)) <= minimum);
         Some(good.unwrap_or(fitted))
     }
 
@@ -220,7 +220,7 @@ impl<'a> WindowFitter<'a> {
         Some(Fitted { line: *line, energy, rest, volumes })
     }
 
-    fn is_loud(&self, alike: &Likeness, count: usize) -> bool {
+    fn is_loud(&self, alike: &Similarity, count: usize) -> bool {
         let minimum = 100.0 * (self.floor + QUIET) + ABOVE_NOISE * self.noise;
         alike.energy() > minimum * count as f64
     }
@@ -236,7 +236,7 @@ impl<'a> WindowFitter<'a> {
         self.rendered(routing.sources[channel], window, line);
         let here = self.fitter.last().chunks_exact(MIN);
         received.chunks_exact(MIN).zip(here).any(|(received, here)| {
-            let alike = Likeness::between(received, here);
+            let alike = Similarity::between(received, here);
             let left = alike.rest(alike.gain());
             self.is_loud(&alike, MIN) && left <= LEFT_OVER * alike.energy()
         })
@@ -253,7 +253,7 @@ impl<'a> WindowFitter<'a> {
         let (at, count) = (window.start, window.len());
         let mut all = Vec::new();
         for channel in (0..routing.gains.len()).filter(|channel| routing.gains[*channel] != 0.0) {
-            let alike = self.likeness((channel, routing.sources[channel]), window, line);
+            let alike = self.similarity((channel, routing.sources[channel]), window, line);
             let received = &self.both.received.channels[channel][window.clone()];
             let here = self.fitter.last();
             let gain =
@@ -278,23 +278,23 @@ impl<'a> WindowFitter<'a> {
         all
     }
 
-    /// Leading frames that match, in whole blocks, and the window's likeness.
+    /// Leading frames that match, in whole blocks, and the window's similarity.
     fn blocks(
         &mut self,
         window: &Range<usize>,
         line: &FrameLine,
         channel: usize,
         routing: &ChannelRouting,
-    ) -> (usize, Likeness) {
+    ) -> (usize, Similarity) {
         let count = window.len();
         let received = &self.both.received.channels[channel][window.clone()];
         let here = self.rendered(routing.sources[channel], window, line);
         let alikes: Vec<_> = received
             .chunks(BLOCK)
             .zip(here.chunks(BLOCK))
-            .map(|(received, here)| Likeness::between(received, here))
+            .map(|(received, here)| Similarity::between(received, here))
             .collect();
-        let all = alikes.iter().fold(Likeness::default(), |all, alike| all.and(alike));
+        let all = alikes.iter().fold(Similarity::default(), |all, alike| all.and(alike));
         let gain = routing.gains[channel];
         let spare = self.floor + QUIET;
         let mean = all.energy_of_other() * gain * gain / count.div_ceil(BLOCK) as f64;

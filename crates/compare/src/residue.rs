@@ -1,7 +1,7 @@
 //! Classifies the residual of frame-aligned sound: rounding, dither, or neither.
 
 use serde::Serialize;
-use tautline_dsp::align::Likeness;
+use tautline_dsp::align::Similarity;
 
 use super::pieces::{GainRange, Kind, Piece};
 use super::sound::Sound;
@@ -51,9 +51,9 @@ impl Residue {
         let (mut peak, mut squares, mut count) = (0.0_f64, 0.0, 0_usize);
         let mut lagged = [0.0; LAGS];
         for channel in 0..received.channels.len() {
-            let alike = on_frames.iter().fold(Likeness::default(), |all, piece| {
+            let alike = on_frames.iter().fold(Similarity::default(), |all, piece| {
                 let (received, sent) = both(sent, received, piece, channel);
-                all.and(&Likeness::between(received, sent))
+                all.and(&Similarity::between(received, sent))
             });
             let gain = alike.gain();
             if !gain.is_finite()

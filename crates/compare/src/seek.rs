@@ -12,7 +12,7 @@ const TOGETHER: usize = 8;
 /// Length of a pattern in decimated frames: 85 ms at 48 kHz.
 const LENGTH: usize = 512;
 pub(super) const PATTERN: usize = LENGTH * TOGETHER;
-/// Minimum correlation: that of noise half a decimated frame off.
+/// Minimum correlation: the correlation of noise with itself, half a decimated frame later.
 const LIKE: f64 = 0.35;
 const PLACES: usize = 16;
 
@@ -90,7 +90,7 @@ fn places(needle: &[f32], hay: &[f32]) -> Vec<(f64, usize)> {
     let Some(first) = hay.get(..needle.len()) else { return Vec::new() };
     // Silence matches nothing, despite rounding errors.
     let (mut energy, silence) = (power(first), 1e-12 * wanted.powi(2));
-    let likeness = (0..=hay.len() - needle.len()).map(|at| {
+    let similarity = (0..=hay.len() - needle.len()).map(|at| {
         if at > 0 {
             let (gone, come) = (f64::from(hay[at - 1]), f64::from(hay[at - 1 + needle.len()]));
             energy = (energy - gone * gone + come * come).max(0.0);
@@ -99,7 +99,7 @@ fn places(needle: &[f32], hay: &[f32]) -> Vec<(f64, usize)> {
         if energy > silence { both / (wanted * energy.sqrt()) } else { 0.0 }
     });
     let mut found: Vec<(f64, usize)> = Vec::new();
-    for (at, like) in hills(likeness, LIKE) {
+    for (at, like) in hills(similarity, LIKE) {
         found.push((like, at));
         if found.len() > 64 * PLACES {
             keep_best(&mut found);

@@ -16,16 +16,16 @@ pub use near::{AS_LIKELY, Backoff, NEAR, likeliest, outwards};
 
 use crate::vector::widest;
 
-/// Likeness of heard sound to another.
+/// Similarity of received sound to other sound.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Likeness {
+pub struct Similarity {
     received: f64,
     other: f64,
     both: f64,
 }
 
-impl Likeness {
-    /// Likeness of pairs of samples: heard, other.
+impl Similarity {
+    /// Similarity of pairs of samples: received, other.
     #[inline(always)]
     pub fn of(samples: impl Iterator<Item = (f32, f32)>) -> Self {
         let mut sums = Self::default();
@@ -38,7 +38,7 @@ impl Likeness {
         sums
     }
 
-    /// Likeness of two runs, up to the shorter length.
+    /// Similarity of two runs, up to the shorter length.
     pub fn between(received: &[f32], other: &[f32]) -> Self {
         widest(
             #[inline(always)]
@@ -66,7 +66,7 @@ impl Likeness {
         Self { received: received_energy, other: other_energy, both }.and(&rest)
     }
 
-    /// Likeness of both runs together.
+    /// Similarity of both runs together.
     #[must_use]
     pub fn and(self, more: &Self) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Likeness {
         }
     }
 
-    /// Sum of squares of the heard sound.
+    /// Energy (sum of squares) of the received sound.
     pub fn energy(&self) -> f64 {
         self.received
     }
@@ -86,7 +86,7 @@ impl Likeness {
         self.other
     }
 
-    /// Negative if inverted.
+    /// Gain of the other sound in the received sound; negative if inverted.
     pub fn gain(&self) -> f64 {
         self.both / self.other
     }
@@ -96,13 +96,13 @@ impl Likeness {
         if self.other > 0.0 { sign * (sign * self.gain()).max(0.0) } else { 0.0 }
     }
 
-    /// Likeness if the other were louder by this factor.
+    /// Similarity if the other sound were louder by this factor.
     #[must_use]
     pub fn louder(self, gain: f64) -> Self {
         Self { other: gain * gain * self.other, both: gain * self.both, ..self }
     }
 
-    /// Likeness of heard sound to silence.
+    /// Similarity of received sound to silence.
     pub fn alone(received: f64) -> Self {
         Self { received, ..Self::default() }
     }
@@ -112,7 +112,7 @@ impl Likeness {
         self.both / (self.received * self.other).sqrt()
     }
 
-    /// Share left after subtracting the other at its best gain.
+    /// Share of energy left after subtracting the other sound at its best gain.
     pub fn left_over(&self) -> f64 {
         // Excludes NaN from holes and inverted sound.
         if self.other > 0.0 && self.both > 0.0 {
@@ -122,7 +122,7 @@ impl Likeness {
         }
     }
 
-    /// Energy left after subtracting the other at this gain.
+    /// Energy left after subtracting the other sound at this gain.
     pub fn rest(&self, gain: f64) -> f64 {
         self.rest_rounded(gain).max(0.0)
     }
@@ -168,12 +168,12 @@ mod tests {
     fn residue_of_a_louder_copy_is_the_added_sound() {
         let other = noise(1001);
         let received: Vec<f32> = other.iter().map(|sample| sample * -0.5).collect();
-        let alike = Likeness::between(&received, &other);
+        let alike = Similarity::between(&received, &other);
         assert!((alike.gain() + 0.5).abs() < 1e-9, "{alike:?}");
         assert!((alike.correlation() + 1.0).abs() < 1e-9, "{alike:?}");
         assert!(alike.rest(-0.5) < 1e-9 * alike.energy(), "{alike:?}");
         assert_eq!(alike.left_over(), f64::INFINITY, "upside down");
-        let again = Likeness::of(received.iter().copied().zip(other.iter().copied()));
+        let again = Similarity::of(received.iter().copied().zip(other.iter().copied()));
         assert!((again.gain() - alike.gain()).abs() < 1e-9, "{again:?}");
     }
 
@@ -182,16 +182,16 @@ mod tests {
 
     #[test]
     fn energies_are_the_sums_of_squares() {
-        let alike = Likeness::between(&HEARD, &OTHER);
+        let alike = Similarity::between(&HEARD, &OTHER);
         assert_eq!((alike.energy(), alike.energy_of_other(), alike.gain()), (25.0, 5.0, 2.2));
         assert!((alike.correlation() - 11.0 / 125.0_f64.sqrt()).abs() < 1e-12, "{alike:?}");
-        let both = alike.and(&Likeness::between(&[2.0], &[-3.0]));
+        let both = alike.and(&Similarity::between(&[2.0], &[-3.0]));
         assert_eq!((both.energy(), both.energy_of_other(), both.gain()), (29.0, 14.0, 5.0 / 14.0));
     }
 
     #[test]
     fn residue_equals_the_subtraction() {
-        let alike = Likeness::between(&HEARD, &OTHER);
+        let alike = Similarity::between(&HEARD, &OTHER);
         for gain in [-1.5, 0.0, 0.5, 2.2, 3.0] {
             let taken = HEARD.iter().zip(OTHER).map(|(received, other)| {
                 let left = f64::from(*received) - gain * f64::from(other);
@@ -201,7 +201,7 @@ mod tests {
             assert!((alike.rest(gain) - left).abs() < 1e-12, "{gain}: {left} {alike:?}");
         }
         assert!((alike.left_over() - alike.rest(2.2) / 25.0).abs() < 1e-12, "{alike:?}");
-        let exactly = Likeness::between(&OTHER, &OTHER);
+        let exactly = Similarity::between(&OTHER, &OTHER);
         assert_eq!((exactly.rest(1.0), exactly.left_over()), (0.0, 0.0));
     }
 
@@ -209,7 +209,7 @@ mod tests {
     fn unmatched_sound_leaves_an_infinite_residue() {
         let endless = |received: &[f32], other: &[f32]| {
             assert_eq!(
-                Likeness::between(received, other).left_over(),
+                Similarity::between(received, other).left_over(),
                 f64::INFINITY,
                 "{received:?}"
             );

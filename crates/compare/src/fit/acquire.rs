@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::rc::Rc;
 
-use tautline_dsp::align::{AS_LIKELY, Likeness, likeliest, padded};
+use tautline_dsp::align::{AS_LIKELY, Similarity, likeliest, padded};
 
 use super::{AS_GOOD, LEFT_OVER, NOISE_OF_BLOCK, NOISE_OF_WINDOW, QUIET, WINDOW, WindowFitter};
 use crate::pieces::{BLOCK, ChannelRouting, FrameLine, RoutedLine};
@@ -32,12 +32,13 @@ impl WindowFitter<'_> {
         let mut there = vec![0.0; count];
         let (away, mut like) = likeliest(|away| {
             sent(likely.sent as i64 + away, &mut there);
-            Likeness::between(received, &there).correlation()
+            Similarity::between(received, &there).correlation()
         })?;
         let place = (likely.sent as i64 + away) as f64;
         let mut guess = FrameLine { at: at as f64, place, step };
         if let Some((line, gain)) = expected {
-            let there = self.likeness((likely.channel, likely.source), &window, line).correlation();
+            let there =
+                self.similarity((likely.channel, likely.source), &window, line).correlation();
             if gain.signum() * there >= AS_LIKELY * like.abs() {
                 (guess, like) = (*line, there);
             }
@@ -53,14 +54,14 @@ impl WindowFitter<'_> {
     /// The same index, if that is as good.
     fn source(&mut self, window: &Range<usize>, line: &FrameLine, likely: &Likely) -> usize {
         let mut rest = |source: usize| {
-            let alike = self.likeness((likely.channel, source), window, line);
+            let alike = self.similarity((likely.channel, source), window, line);
             if alike.energy_of_other() > 0.0 { alike.rest(alike.gain()) } else { f64::INFINITY }
         };
         let is_itself = rest(likely.channel) <= AS_GOOD * rest(likely.source);
         if is_itself { likely.channel } else { likely.source }
     }
 
-    /// `None` if nothing matches or one is damaged.
+    /// `None` if nothing matches or a channel is damaged.
     fn learn(
         &mut self,
         window: &Range<usize>,
@@ -90,7 +91,7 @@ impl WindowFitter<'_> {
                     let received_nothing = silent || power(received) <= noise * count as f64;
                     return (received_nothing && sent_nothing).then_some((source, turn));
                 }
-                let alike = Likeness::between(received, here);
+                let alike = Similarity::between(received, here);
                 let gain = alike.gain();
                 (alike.rest(gain) <= LEFT_OVER * alike.energy() + self.floor * count as f64)
                     .then_some((source, gain))
@@ -100,7 +101,7 @@ impl WindowFitter<'_> {
                 && let Some((source, gain)) = found
             {
                 let noise =
-                    self.likeness((channel, source), window, line).rest(gain) / count as f64;
+                    self.similarity((channel, source), window, line).rest(gain) / count as f64;
                 // The loudest block, as sound may be sparse.
                 let loudest = received.chunks_exact(BLOCK).map(power).fold(0.0, f64::max);
                 let is_noise = noise <= NOISE * loudest / BLOCK as f64;

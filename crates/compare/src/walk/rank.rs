@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use tautline_dsp::align::Likeness;
+use tautline_dsp::align::Similarity;
 
 use crate::sound::power;
 use tautline_dsp::align::rivals::{Candidate, Pair};
@@ -18,7 +18,7 @@ const RANKED: usize = 8;
 pub(super) fn rank(all: &mut [Candidate], mut unexplained: impl FnMut(&Candidate) -> f64) {
     for sign in [1.0, -1.0] {
         let mut of_sign: Vec<_> =
-            (0..all.len()).filter(|at| all[*at].likeness * sign > 0.0).collect();
+            (0..all.len()).filter(|at| all[*at].similarity * sign > 0.0).collect();
         let count = of_sign.len();
         let mut costs: Vec<Option<f64>> = vec![None; count];
         let mut cost = |at: usize| *costs[at].get_or_insert_with(|| unexplained(&all[of_sign[at]]));
@@ -70,7 +70,7 @@ pub(super) fn other_sound(
         let there = all[after.saturating_sub(1)..all.len().min(after + 1)].iter();
         let left = |one: &Candidate| {
             let (lag, sign) = whole(one);
-            likeness_at(pairs, window, lag).rest_rounded(sign)
+            similarity_at(pairs, window, lag).rest_rounded(sign)
         };
         energy > LOUD * loudest
             && !best.iter().copied().chain(there).any(|one| left(one) <= EXPLAINED * energy)
@@ -80,15 +80,15 @@ pub(super) fn other_sound(
     (0..other.len()).map(is_next).collect()
 }
 
-pub(super) fn likeness_at(pairs: &[Pair<'_>], window: &Range<usize>, lag: i64) -> Likeness {
+pub(super) fn similarity_at(pairs: &[Pair<'_>], window: &Range<usize>, lag: i64) -> Similarity {
     let from = window.start as i64 + lag;
-    pairs.iter().fold(Likeness::default(), |all, Pair { received, sent, gain }| {
+    pairs.iter().fold(Similarity::default(), |all, Pair { received, sent, gain }| {
         let received = &received[window.clone()];
         let (before, received) =
             received.split_at(usize::try_from(-from).unwrap_or(0).min(received.len()));
         let sent = sent.get(usize::try_from(from).unwrap_or(0)..).unwrap_or_default();
         let (received, after) = received.split_at(received.len().min(sent.len()));
-        let alone = Likeness::alone(power(before) + power(after));
-        all.and(&Likeness::between(received, sent).louder(*gain)).and(&alone)
+        let alone = Similarity::alone(power(before) + power(after));
+        all.and(&Similarity::between(received, sent).louder(*gain)).and(&alone)
     })
 }

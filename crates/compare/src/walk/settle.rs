@@ -3,14 +3,14 @@
 use core::ops::Range;
 use std::borrow::Cow;
 
-use super::rank::{SPAN, likeness_at, other_sound, rank};
+use super::rank::{SPAN, other_sound, rank, similarity_at};
 use super::{PieceWalk, Seed};
 use crate::exact::{Both, PROBE, RUN, find};
 use crate::fit::{QUIET, WINDOW};
 use crate::pieces::{BLOCK, ChannelRouting, FrameLine, Piece};
 use crate::seek::{Likely, PATTERN};
 use crate::sound::{Sound, power};
-use tautline_dsp::align::Likeness;
+use tautline_dsp::align::Similarity;
 use tautline_dsp::align::rivals::{
     Beyond, CLEAR, Candidate, Choice, Contest, Correlation, FittedLags, Pair, choose, repeats,
 };
@@ -30,7 +30,7 @@ const GOES_ON: f64 = 8.0;
 const WHOLE: f64 = 0.05;
 const SEEDS: usize = 16;
 const MARGIN: i64 = 2;
-/// Likeness of repeated sound that continues beyond a file's end.
+/// Similarity of repeated sound that continues beyond a file's end.
 const CONTINUES: f64 = 0.95;
 /// Minimum power: −20 dB.
 const AUDIBLE: f64 = 0.01;
@@ -84,7 +84,7 @@ impl<'a> PieceWalk<'a> {
         let spans = piece.received.clone().step_by(SPAN);
         let counts: Vec<_> = spans.map(|from| from..end.min(from + SPAN)).collect();
         let along = [own, *line]
-            .map(|line| (line, self.likeness(&live, &line, &counts).gain_of_sign(sign)));
+            .map(|line| (line, self.similarity(&live, &line, &counts).gain_of_sign(sign)));
         let lead = self.lead(&live, &counts, along, &(f64::NEG_INFINITY..f64::INFINITY));
         if lead >= CLEAR { piece } else { piece.shifted(-moved) }
     }
@@ -147,22 +147,22 @@ impl<'a> PieceWalk<'a> {
         for _ in 0..SEARCHES {
             self.settles = self.settles.saturating_sub(1);
             let mut repeats = self.repeats(piece, &pattern, reach);
-            let upright = repeats.iter().filter(|one| one.likeness > 0.0);
+            let upright = repeats.iter().filter(|one| one.similarity > 0.0);
             let apart = upright.map(|one| one.lag.abs()).filter(|apart| *apart > STAYS);
             self.period = apart.min_by(f64::total_cmp);
             if repeats.len() < 2 {
                 return None;
             }
-            repeats.iter_mut().for_each(|one| one.likeness *= turn);
+            repeats.iter_mut().for_each(|one| one.similarity *= turn);
             let choice = self.choice((piece, &line), (&pattern, repeats), evidence, near)?;
             let Choice { candidate, period } = choice;
             line.place += candidate.lag;
             if 2.0 * candidate.lag.abs() < reach as f64 {
-                let is_flipped = candidate.likeness * self::turn(&piece.routing) < 0.0;
+                let is_flipped = candidate.similarity * self::turn(&piece.routing) < 0.0;
                 return Some(Settled { line, is_flipped, period });
             }
-            // A better one may lie beyond the reach.
-            turn = candidate.likeness.signum();
+            // A better lag may lie beyond `reach`.
+            turn = candidate.similarity.signum();
             let later = candidate.lag.round() as i64;
             let moved = |at: usize| usize::try_from(at as i64 + later).unwrap_or(0);
             pattern = moved(pattern.start)..moved(pattern.end);
@@ -205,10 +205,10 @@ impl<'a> PieceWalk<'a> {
         let places = find(&channel[pattern.clone()], channel).filter(near).filter(is_same);
         let lag = |at: usize| at as f64 - pattern.start as f64;
         let mut all: Vec<_> =
-            places.map(|at| Candidate { lag: lag(at), likeness: 1.0, score: 0.0 }).collect();
+            places.map(|at| Candidate { lag: lag(at), similarity: 1.0, score: 0.0 }).collect();
         if all.len() > 1 {
             let alike = repeats(channel, pattern, reach, REPEATS);
-            all.extend(alike.into_iter().filter(|one| one.likeness < 0.0));
+            all.extend(alike.into_iter().filter(|one| one.similarity < 0.0));
         }
         all.sort_by(|one, other| one.lag.total_cmp(&other.lag));
         all
@@ -252,10 +252,10 @@ impl<'a> PieceWalk<'a> {
         let found = Correlation::of(&pairs, lags, Beyond::Silence);
         let at = |one: &Candidate| (first - base) as f64 + one.lag / line.step;
         for one in &mut all {
-            let explained = found.explained(at(one), one.likeness.signum());
+            let explained = found.explained(at(one), one.similarity.signum());
             one.score = explained.unwrap_or(f64::NEG_INFINITY);
         }
-        let whole = |one: &Candidate| (at(one).round() as i64, one.likeness.signum());
+        let whole = |one: &Candidate| (at(one).round() as i64, one.similarity.signum());
         let middle = (pattern.start + pattern.len() / 2) as f64;
         let middle = ((middle - begins) / line.step) as i64 - base;
         let other = other_sound(&pairs, &all, whole, middle);
@@ -269,10 +269,10 @@ impl<'a> PieceWalk<'a> {
                 let (lag, sign) = whole(one);
                 let window = |window: &Range<usize>| {
                     let window = window.start - evidence.start..window.end - evidence.start;
-                    likeness_at(&pairs, &window, lag)
+                    similarity_at(&pairs, &window, lag)
                 };
                 let all =
-                    counts.iter().map(window).fold(Likeness::default(), |all, one| all.and(&one));
+                    counts.iter().map(window).fold(Similarity::default(), |all, one| all.and(&one));
                 all.rest_rounded(all.gain_of_sign(sign))
             });
         }
@@ -281,8 +281,8 @@ impl<'a> PieceWalk<'a> {
         choose(&all, wanted, |one, other| {
             let at = |lag: f64| FrameLine { place: line.place + lag, ..*line };
             let along = [one, other].map(|one| {
-                let likeness = |lag: f64| self.likeness(&live, &at(lag), &counts);
-                let (lag, gain) = fitted.of(one, likeness);
+                let similarity = |lag: f64| self.similarity(&live, &at(lag), &counts);
+                let (lag, gain) = fitted.of(one, similarity);
                 (at(lag), gain)
             });
             self.lead(&live, &counts, along, &known)
@@ -309,13 +309,18 @@ impl<'a> PieceWalk<'a> {
         Cow::Owned(all)
     }
 
-    fn likeness(&mut self, live: &[Live], line: &FrameLine, counts: &[Range<usize>]) -> Likeness {
-        let mut all = Likeness::default();
+    fn similarity(
+        &mut self,
+        live: &[Live],
+        line: &FrameLine,
+        counts: &[Range<usize>],
+    ) -> Similarity {
+        let mut all = Similarity::default();
         for window in counts {
             for Live { channel, source, gain } in live.iter().copied() {
                 let sent = self.fit.rendered(source, window, line);
                 let received = &self.both.received.channels[channel][window.clone()];
-                all = all.and(&Likeness::between(received, sent).louder(gain));
+                all = all.and(&Similarity::between(received, sent).louder(gain));
             }
         }
         all
@@ -403,7 +408,7 @@ impl<'a> PieceWalk<'a> {
     }
 }
 
-/// Whether it repeats within the file.
+/// Whether the sound repeats within the file.
 fn continues(sound: &Sound, is_end: bool) -> bool {
     let frames = sound.frames();
     let channel = &sound.channels[sound.loudest(0..frames)];
@@ -414,7 +419,7 @@ fn continues(sound: &Sound, is_end: bool) -> bool {
         return false;
     };
     let again = repeats(channel, &part(length + SPAN), REACH.min(frames), CONTINUES);
-    again.iter().any(|one| one.likeness > 0.0 && one.lag.abs() > STAYS)
+    again.iter().any(|one| one.similarity > 0.0 && one.lag.abs() > STAYS)
 }
 
 fn live(routing: &ChannelRouting) -> Vec<Live> {

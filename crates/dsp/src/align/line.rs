@@ -1,13 +1,13 @@
-//! Fits the line that explains most of the heard sound.
+//! Fits the line that explains most of the received sound.
 
-use super::Likeness;
+use super::Similarity;
 use crate::fit::solve;
 use crate::resample::{Quality, Resampler, Step};
 
 const APART: f64 = 1.0 / 64.0;
 const MAX_DRIFT: f64 = 1e-3;
 
-/// Line of heard frames in a sound.
+/// Line of received frames in a sound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Along {
     /// Position of the first frame, in frames.
@@ -63,7 +63,7 @@ pub fn padded(samples: &[f32]) -> impl Fn(i64, &mut [f32]) + '_ {
     }
 }
 
-/// Fits the line of heard sound. Allocates only at set-up.
+/// Fits the line of received sound. Allocates only at set-up.
 #[derive(Debug)]
 pub struct LineFitter {
     interpolator: Interpolator,
@@ -90,14 +90,14 @@ impl LineFitter {
         &self.here
     }
 
-    /// Likeness of the heard sound to the sound along a line.
-    pub fn likeness(
+    /// Similarity of the received sound to the sound along a line.
+    pub fn similarity(
         &mut self,
         received: &[f32],
         along: Along,
         sound: impl Fn(i64, &mut [f32]),
-    ) -> Likeness {
-        Likeness::between(received, self.read(along, received.len(), sound))
+    ) -> Similarity {
+        Similarity::between(received, self.read(along, received.len(), sound))
     }
 
     /// Gauss–Newton. Stops after `rounds`, or when no frame moves by more than `still`. `None`

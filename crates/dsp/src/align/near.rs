@@ -13,7 +13,7 @@ pub fn outwards(reach: i64) -> impl Iterator<Item = i64> {
 /// Offset and correlation within [`NEAR`] frames, of either polarity. Prefers a nearer peak that is
 /// almost as good. Allocates nothing.
 pub fn likeliest(mut correlation: impl FnMut(i64) -> f64) -> Option<(i64, f64)> {
-    // Holes give NaN: no likeness.
+    // Holes give NaN: no similarity.
     let likes: [f64; 2 * NEAR as usize + 1] = core::array::from_fn(|at| {
         let like = correlation(at as i64 - NEAR);
         if like.is_nan() { 0.0 } else { like }
@@ -50,7 +50,7 @@ impl Backoff {
         over
     }
 
-    /// Whether it failed since the last success.
+    /// Whether an attempt failed since the last success.
     pub const fn has_failed(&self) -> bool {
         self.failures > 0
     }

@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use rustfft::num_complex::Complex;
 
-use super::Likeness;
+use super::Similarity;
 use super::spectrum::Transform;
 use crate::fit::{hills, top, vertex};
 
@@ -19,7 +19,7 @@ use crate::fit::{hills, top, vertex};
 pub const CLEAR: f64 = 8.0;
 /// Minimum height of a hill: −3 dB of the highest peak.
 const HILL: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// Maximum energy of silence relative to the heard energy.
+/// Maximum energy of silence relative to the received energy.
 const SILENT: f64 = 1e-9;
 /// Relative rounding error of sums.
 const ROUNDED: f64 = 1e-12;
@@ -30,7 +30,7 @@ pub const ASIDE: f64 = 1.0 / 16.0;
 /// Maximum climbs, and the minimum lead of each.
 const CLIMBS: usize = 16;
 const BETTER: f64 = 1.0;
-/// Share of the best likeness.
+/// Share of the best similarity.
 const EQUAL: f64 = 0.99;
 /// Numbers of compared rivals: the nearest equals, and the best.
 const NEAREST: usize = 4;
@@ -43,7 +43,7 @@ pub struct Pair<'a> {
     pub received: &'a [f32],
     /// Samples of the sound.
     pub sent: &'a [f32],
-    /// Factor from the sent to the heard sound.
+    /// Factor from the sent to the received sound.
     pub gain: f64,
 }
 
@@ -59,10 +59,10 @@ pub enum Beyond {
 /// A lag at which one sound is like another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Sent frame `t + lag` explains heard frame `t`.
+    /// Sent frame `t + lag` explains received frame `t`.
     pub lag: f64,
     /// Correlation from −1 to 1; negative for inverted polarity.
-    pub likeness: f64,
+    pub similarity: f64,
     /// Explanatory power: highest is best.
     pub score: f64,
 }
@@ -72,7 +72,7 @@ pub struct Candidate {
 pub struct Choice {
     /// Chosen lag; of equals the nearest to the preferred one.
     pub candidate: Candidate,
-    /// Distance to the nearest equal lag; `None` if the lag is proven.
+    /// Distance to the next lag that fits as well; `None` if no other lag does.
     pub period: Option<f64>,
 }
 
@@ -96,20 +96,20 @@ impl Correlation {
 
     /// Peaks within 3 dB of the highest, by ascending lag.
     pub fn candidates(&self) -> Vec<Candidate> {
-        let likeness: Vec<_> =
+        let similarity: Vec<_> =
             (0..self.products.len()).map(|at| self.products[at] * self.scale(at)).collect();
         let top = |at: usize| {
-            let (lag, likeness) = peak(&likeness, at);
-            Candidate { lag: lag + self.first as f64, likeness, score: likeness.abs() }
+            let (lag, similarity) = peak(&similarity, at);
+            Candidate { lag: lag + self.first as f64, similarity, score: similarity.abs() }
         };
         let is_inside = |at: &usize| self.lags.contains(&(self.first + *at as i64));
         let minimum =
-            HILL * likeness.iter().fold(0.0_f64, |maximum, value| maximum.max(value.abs()));
-        let tops = hills(likeness.iter().copied(), minimum).map(|(at, _)| at);
+            HILL * similarity.iter().fold(0.0_f64, |maximum, value| maximum.max(value.abs()));
+        let tops = hills(similarity.iter().copied(), minimum).map(|(at, _)| at);
         tops.filter(is_inside).map(top).collect()
     }
 
-    /// Share of the heard energy; `None` outside the range.
+    /// Share of the received energy; `None` outside the range.
     pub fn explained(&self, lag: f64, sign: f64) -> Option<f64> {
         let place = lag - self.first as f64;
         let at = usize::try_from(place.round() as i64).ok()?;
@@ -135,7 +135,7 @@ pub fn repeats(sound: &[f32], part: &Range<usize>, reach: usize, minimum: f64) -
     let lags = (at - reach).max(-(received.len() as i64))..(at + reach + 1).min(sound.len() as i64);
     let pair = Pair { received, sent: sound, gain: 1.0 };
     let mut all = Correlation::of(&[pair], lags, Beyond::Silence).candidates();
-    all.retain(|one| one.likeness.abs() >= minimum);
+    all.retain(|one| one.similarity.abs() >= minimum);
     all.iter_mut().for_each(|one| one.lag -= at as f64);
     all
 }
@@ -279,7 +279,7 @@ impl Contest {
         }
     }
 
-    /// Frames that only one explanation covers. The noise is the mean square over `known` other
+    /// Adds frames that only one candidate covers. `noise` is the mean square of `known` other
     /// frames.
     pub fn add_alone(&mut self, is_first: bool, left: f64, count: f64, (noise, known): (f64, f64)) {
         let beyond = left - count * noise;
@@ -299,12 +299,12 @@ pub struct FittedLags(Vec<(f64, (f64, f64))>);
 
 impl FittedLags {
     /// Best lag next to a candidate, and its gain.
-    pub fn of(&mut self, one: &Candidate, likeness: impl FnMut(f64) -> Likeness) -> (f64, f64) {
+    pub fn of(&mut self, one: &Candidate, similarity: impl FnMut(f64) -> Similarity) -> (f64, f64) {
         if let Some((_, known)) = self.0.iter().find(|(lag, _)| *lag == one.lag) {
             return *known;
         }
-        let sign = one.likeness.signum();
-        let alike = [one.lag - ASIDE, one.lag, one.lag + ASIDE].map(likeness);
+        let sign = one.similarity.signum();
+        let alike = [one.lag - ASIDE, one.lag, one.lag + ASIDE].map(similarity);
         let away = ASIDE * top(alike.map(|alike| -alike.rest_rounded(alike.gain_of_sign(sign))));
         let fitted = (one.lag + away, alike[1].gain_of_sign(sign));
         self.0.push((one.lag, fitted));
@@ -320,7 +320,7 @@ pub fn choose(
     mut lead: impl FnMut(&Candidate, &Candidate) -> f64,
 ) -> Option<Choice> {
     let of = |sign: f64| -> Vec<Candidate> {
-        candidates.iter().filter(|one| sign * one.likeness > 0.0).copied().collect()
+        candidates.iter().filter(|one| sign * one.similarity > 0.0).copied().collect()
     };
     let (upright, inverted) = (of(1.0), of(-1.0));
     let (up, down) = (climbed(&upright, &mut lead), climbed(&inverted, &mut lead));
@@ -358,8 +358,8 @@ fn rivals(all: &[Candidate], best: usize) -> Vec<usize> {
     let mut others: Vec<_> = (0..all.len()).filter(|at| *at != best).collect();
     others.sort_by(|a, b| all[*b].score.total_cmp(&all[*a].score));
     let mut rivals: Vec<_> = others.iter().take(BEST).copied().collect();
-    let alike = EQUAL * all[best].likeness.abs();
-    others.retain(|at| all[*at].likeness.abs() >= alike);
+    let alike = EQUAL * all[best].similarity.abs();
+    others.retain(|at| all[*at].similarity.abs() >= alike);
     others.sort_by_key(|at| at.abs_diff(best));
     rivals.extend(others.into_iter().take(NEAREST));
     rivals

@@ -11,7 +11,7 @@ use super::stretch::{MarkStretch, Thinner};
 use super::sync::{REACH, Sync, SyncFit};
 use super::track::{MarkTrack, ReceivedMarks};
 use super::{CENTRE, CHIP, RunNumber, SPACING, SYNC, SYNC_CHIPS, WORD_BITS, chips_of, crc, wave};
-use crate::align::{Likeness, energy};
+use crate::align::{Similarity, energy};
 
 /// A mark found.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -236,7 +236,8 @@ impl Finder {
         let first = usize::try_from(start - MARK_AT as i64 - self.first).ok()?;
         let sound = self.sound[..self.len].get(first..first + SIZE)?;
         let mark = self.buried.mark(sound, chips_of(self.run, number), gain)?;
-        let likeness = mark.gain.abs() * (MARK_POWER / power(&sound[MARK_AT..][..SPACING])).sqrt();
+        let similarity =
+            mark.gain.abs() * (MARK_POWER / power(&sound[MARK_AT..][..SPACING])).sqrt();
         let at = (first as i64 + self.first) as f64 + mark.at;
         self.reported(ReceivedMarks { number, start: at, gain: mark.gain, is_clear: false }).then(
             || FoundMark {
@@ -244,7 +245,7 @@ impl Finder {
                 frame: at.round() as i64 + CENTRE as i64,
                 fraction: at - at.round(),
                 uncertainty: mark.uncertainty + HIDDEN / mark.gain.abs(),
-                confidence: likeness.min(1.0),
+                confidence: similarity.min(1.0),
                 gain: mark.gain,
             },
         )
@@ -308,14 +309,14 @@ impl Finder {
         let near = usize::try_from(start - self.first).ok()?.checked_sub(REACH)?;
         let lag = self.sync.best_lag(&self.sound[near..])?;
         let begin = near + lag;
-        let SyncFit { at, likeness, uncertainty } = self.sync.place(&self.sound[begin..])?;
-        let sign = likeness.signum();
+        let SyncFit { at, similarity, uncertainty } = self.sync.place(&self.sound[begin..])?;
+        let sign = similarity.signum();
         let (number, cover) = self.number(begin as f64 + at, sign);
         let run = RunNumber::new(u32::from(cover));
         let (confidence, gain) = self.confidence(chips_of(run, number), begin, at);
         let confidence = confidence.abs();
         // Noise forges the CRC of one in 256 damaged numbers.
-        if confidence < WHOLE * likeness.abs() {
+        if confidence < WHOLE * similarity.abs() {
             return None;
         }
         let mark = FoundMark {
@@ -346,7 +347,7 @@ impl Finder {
     }
 
     fn confidence(&self, chips: u128, begin: usize, at: f64) -> (f64, f64) {
-        let alike = Likeness::of(
+        let alike = Similarity::of(
             (1..SPACING)
                 .map(|frame| (self.sound[begin + frame], wave(chips, frame as f64 - at) as f32)),
         );

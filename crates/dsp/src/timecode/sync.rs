@@ -25,7 +25,7 @@ pub(super) struct Sync {
 pub(super) struct SyncFit {
     pub(super) at: f64,
     /// Normalised product; its sign is the polarity.
-    pub(super) likeness: f64,
+    pub(super) similarity: f64,
     pub(super) uncertainty: f64,
 }
 
@@ -59,9 +59,10 @@ impl Sync {
         for lag in 0..=2 * REACH {
             let sound = &sound[lag..];
             let received = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
-            let likeness = self.product(FURTHEST, sound).powi(2) / received.max(f64::MIN_POSITIVE);
-            if likeness > maximum {
-                (best, maximum) = (lag, likeness);
+            let similarity =
+                self.product(FURTHEST, sound).powi(2) / received.max(f64::MIN_POSITIVE);
+            if similarity > maximum {
+                (best, maximum) = (lag, similarity);
             }
         }
         (0 < best && best < 2 * REACH).then_some(best)
@@ -70,18 +71,18 @@ impl Sync {
     /// Less than a frame from the first.
     pub(super) fn place(&self, sound: &[f32]) -> Option<SyncFit> {
         let received = dot(&sound[1..=COMPARED], &sound[1..=COMPARED]);
-        let likeness =
+        let similarity =
             |step: usize| self.product(step, sound) / (received * self.energy[step]).sqrt();
         let mut step = FURTHEST;
-        let sign = likeness(step).signum();
-        let mut three = [step - 1, step, step + 1].map(|step| likeness(step) * sign);
+        let sign = similarity(step).signum();
+        let mut three = [step - 1, step, step + 1].map(|step| similarity(step) * sign);
         while three[0] > three[1] && step > 1 {
             step -= 1;
-            three = [likeness(step - 1) * sign, three[0], three[1]];
+            three = [similarity(step - 1) * sign, three[0], three[1]];
         }
         while three[2] > three[1] && step < 2 * FURTHEST - 1 {
             step += 1;
-            three = [three[1], three[2], likeness(step + 1) * sign];
+            three = [three[1], three[2], similarity(step + 1) * sign];
         }
         let ([before, here, after], alongside) = (three, top(three));
         let at = (step as f64 - FURTHEST as f64 + alongside) / STEPS as f64;
@@ -90,12 +91,12 @@ impl Sync {
         if peak.is_nan() || peak < MIN_FIT {
             return None;
         }
-        Some(SyncFit { at, likeness: peak * sign, uncertainty: self.uncertainty(peak) })
+        Some(SyncFit { at, similarity: peak * sign, uncertainty: self.uncertainty(peak) })
     }
 
     /// Cramér–Rao bound of a delay in white noise.
-    fn uncertainty(&self, likeness: f64) -> f64 {
-        let noise = (1.0 / likeness.powi(2) - 1.0).max(0.0);
+    fn uncertainty(&self, similarity: f64) -> f64 {
+        let noise = (1.0 / similarity.powi(2) - 1.0).max(0.0);
         let variance = noise * self.energy[FURTHEST] / (COMPARED as f64 * self.slope);
         ARITHMETIC + DEVIATIONS * variance.sqrt()
     }

@@ -1,7 +1,7 @@
-//! Finds a run of samples in a longer one with partly whitened cross-correlation.
+//! Finds a run of samples in a longer run with partly whitened cross-correlation.
 
 use rustfft::num_complex::Complex;
-use tautline_dsp::align::Likeness;
+use tautline_dsp::align::Similarity;
 use tautline_dsp::align::spectrum::Transform;
 use tautline_dsp::fit::{largest, place_of_top};
 
@@ -15,7 +15,7 @@ const STANDS_OUT: f64 = 7.0;
 const ALIKE: f64 = 0.5;
 /// Minimum coefficient without whitening. The residual then has less than half the energy.
 const MUCH_ALIKE: f64 = core::f64::consts::FRAC_1_SQRT_2;
-/// Maximum height of a second peak: −3 dB. A higher one makes the first ambiguous.
+/// Maximum height of a second peak: −3 dB. A higher second peak makes the first peak ambiguous.
 const SECOND: f64 = core::f64::consts::FRAC_1_SQRT_2;
 const CANDIDATES: usize = 8;
 /// Minimum fade at both ends of the longer run, in frames.
@@ -129,7 +129,7 @@ fn lag(lags: &[f64], top: usize, middle: f64) -> Lag {
 
 fn alike(first: &[f32], second: &[f32], from: usize) -> f64 {
     let there = second.get(from..from + first.len()).unwrap_or_default();
-    Likeness::between(first, there).correlation().abs()
+    Similarity::between(first, there).correlation().abs()
 }
 
 fn second_top(lags: &[f64], top: usize) -> (usize, f64) {

@@ -6,12 +6,12 @@ use tautline_dsp::align::rivals::{
     ASIDE, Beyond, CLEAR, Candidate, Choice, Contest, Correlation, FittedLags, Pair, choose,
     repeats,
 };
-use tautline_dsp::align::{Likeness, energy};
+use tautline_dsp::align::{Similarity, energy};
 
 use super::correlation::Lag;
 use super::fitting::DelayFitter;
 
-/// Minimum autocorrelation of a repeating window (−3 dB), and of a purely periodic one (rest −10
+/// Minimum autocorrelation of a repeating window (−3 dB), and of a purely periodic window (rest −10
 /// dB).
 pub(super) const REPEATS: f64 = core::f64::consts::FRAC_1_SQRT_2;
 pub(super) const PERIODIC: f64 = 0.95;
@@ -53,7 +53,7 @@ impl PeriodicWindow<'_> {
         let sent = &first[around.clone()];
         let part = window.start - around.start..window.end - around.start;
         let own = repeats(sent, &part, 2 * max_delay, alike);
-        let later = own.iter().filter(|one| one.likeness > 0.0 && one.lag > 0.5);
+        let later = own.iter().filter(|one| one.similarity > 0.0 && one.lag > 0.5);
         let own_period = later.map(|one| one.lag).min_by(f64::total_cmp);
         if own.len() < 2 {
             return None;
@@ -64,13 +64,13 @@ impl PeriodicWindow<'_> {
         let reach = *max_delay as i64;
         let lags = lag - reach..lag + reach + 1;
         let found = Correlation::of(&[pair], lags, Beyond::Unknown).candidates();
-        let all: Vec<_> = found.into_iter().filter(|one| one.likeness.abs() >= REPEATS).collect();
+        let all: Vec<_> = found.into_iter().filter(|one| one.similarity.abs() >= REPEATS).collect();
         let delay = |one: &Candidate| lag as f64 - one.lag;
         let mut explained = Explained { received, sent, fitter, known: FittedLags::default() };
         // Steady sound does not distinguish periods.
         let is_steady = evenness(sent).min(evenness(received)) > STEADY;
         let Choice { candidate, period } = if is_steady {
-            let upright = all.iter().filter(|one| one.likeness > 0.0);
+            let upright = all.iter().filter(|one| one.similarity > 0.0);
             let period = own_period.filter(|_| upright.clone().count() > 1);
             let candidate = *upright.min_by(|a, b| delay(a).abs().total_cmp(&delay(b).abs()))?;
             Choice { candidate, period }
@@ -79,12 +79,12 @@ impl PeriodicWindow<'_> {
         };
         let Some(period) = period else {
             let rest = all.iter().filter(|one| one.lag != candidate.lag);
-            let second = rest.map(|one| one.likeness.abs()).fold(1e-9, f64::max);
-            let confidence_db = 20.0 * (candidate.likeness.abs() / second).log10();
+            let second = rest.map(|one| one.similarity.abs()).fold(1e-9, f64::max);
+            let confidence_db = 20.0 * (candidate.similarity.abs() / second).log10();
             return Some(Periodic::Proven(Lag { frames: delay(&candidate), confidence_db }));
         };
         let (mut same, other): (Vec<_>, Vec<_>) =
-            all.iter().partition(|one| one.likeness * candidate.likeness > 0.0);
+            all.iter().partition(|one| one.similarity * candidate.similarity > 0.0);
         let away = |one: &Candidate| (one.lag - candidate.lag).abs();
         same.sort_by(|a, b| away(a).total_cmp(&away(b)));
         same.truncate(2 * CANDIDATES);
@@ -113,7 +113,7 @@ struct Explained<'a> {
 }
 
 impl Explained<'_> {
-    /// In standard deviations. Frames known for only one candidate can only contradict it.
+    /// Evidence in standard deviations. Frames known for only one candidate can only contradict it.
     fn lead(&mut self, one: &Candidate, other: &Candidate) -> f64 {
         let fitted = [one, other].map(|one| self.fitted(one));
         let known = fitted.map(|(lag, _)| self.frames(&[lag]));
@@ -125,7 +125,7 @@ impl Explained<'_> {
         let within = |at: usize| both.start - known[at].start..both.end - known[at].start;
         let (received, one) = (&self.received[both.clone()], &first[within(0)]);
         let mut contest = Contest::default();
-        let (alike, count) = (Likeness::between(received, one), both.len() as f64);
+        let (alike, count) = (Similarity::between(received, one), both.len() as f64);
         let floor = FLOOR * alike.energy() / count;
         contest.add(received, (one, fitted[0].1), (&second[within(1)], fitted[1].1), floor);
         let noise = ((alike.rest(fitted[0].1) / count).max(floor), count);
@@ -133,7 +133,7 @@ impl Explained<'_> {
             let Range { start, end } = known[at];
             for alone in [start..both.start, both.end..end] {
                 let there = &along[alone.start - start..alone.end - start];
-                let alike = Likeness::between(&self.received[alone.clone()], there);
+                let alike = Similarity::between(&self.received[alone.clone()], there);
                 let left = alike.rest(fitted[at].1);
                 contest.add_alone(at == 0, left, alone.len() as f64, noise);
             }
@@ -144,8 +144,9 @@ impl Explained<'_> {
     fn fitted(&mut self, one: &Candidate) -> (f64, f64) {
         let frames = self.frames(&[one.lag - ASIDE, one.lag + ASIDE]);
         let (received, mut known) = (self.received, core::mem::take(&mut self.known));
-        let fitted = known
-            .of(one, |lag| Likeness::between(&received[frames.clone()], &self.along(lag, &frames)));
+        let fitted = known.of(one, |lag| {
+            Similarity::between(&received[frames.clone()], &self.along(lag, &frames))
+        });
         self.known = known;
         fitted
     }

@@ -19,7 +19,7 @@ fn candidates_lie_half_a_period_apart_with_both_polarities() {
     for (index, two) in all.windows(2).enumerate() {
         let apart = two[1].lag - two[0].lag;
         assert!((apart - 35.2).abs() < 0.02, "{index}: {all:?}");
-        assert!(two[0].likeness * two[1].likeness < 0.0, "{index}: {all:?}");
+        assert!(two[0].similarity * two[1].similarity < 0.0, "{index}: {all:?}");
     }
     // Lag −40.25 plus half periods.
     let halves = (all[0].lag + 40.25) / 35.2;
@@ -42,10 +42,10 @@ fn onset_explains_most_at_its_own_lag() {
 #[test]
 fn sound_beyond_its_samples_is_silent_or_unknown() {
     let (received, sent) = (sine(70.4, 0.0, 2000), sine(70.4, 0.0, 2000));
-    for (beyond, likeness) in [(Beyond::Silence, 0.7_f64.sqrt()), (Beyond::Unknown, 1.0)] {
+    for (beyond, similarity) in [(Beyond::Silence, 0.7_f64.sqrt()), (Beyond::Unknown, 1.0)] {
         let all = correlation(&received, &sent, -620..-580, beyond).candidates();
         let [one] = all[..] else { panic!("{beyond:?}: {all:?}") };
-        assert!((one.likeness.abs() - likeness).abs() < 0.01, "{beyond:?}: {all:?}");
+        assert!((one.similarity.abs() - similarity).abs() < 0.01, "{beyond:?}: {all:?}");
     }
 }
 
@@ -55,7 +55,7 @@ fn repeats_of_a_part_include_itself() {
     let all = repeats(&sound, &(1000..2000), 150, 0.9);
     let lags: Vec<_> = all.iter().map(|one| (one.lag / 35.2).round() as i64).collect();
     assert_eq!(lags, [-4, -3, -2, -1, 0, 1, 2, 3, 4], "{all:?}");
-    assert!(all.iter().all(|one| one.likeness.abs() > 0.9999), "{all:?}");
+    assert!(all.iter().all(|one| one.similarity.abs() > 0.9999), "{all:?}");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn contest_counts_the_lead_in_deviations_of_the_noise() {
 fn ladder() -> Vec<Candidate> {
     let one = |at: i32| Candidate {
         lag: 5.0 * f64::from(at),
-        likeness: if at % 2 == 0 { 1.0 } else { -1.0 },
+        similarity: if at % 2 == 0 { 1.0 } else { -1.0 },
         score: -f64::from(at.abs()),
     };
     (-20..=20).map(one).collect()
@@ -107,6 +107,6 @@ fn inverted_candidate_must_lead_clearly() {
             let aside = |one: &Candidate| (one.lag - 5.0).abs();
             cost(other) - cost(one) + CLEAR * (aside(other) - aside(one)) * 1e-9
         });
-        assert_eq!(chosen.unwrap().candidate.likeness < 0.0, is_inverted, "{lead}");
+        assert_eq!(chosen.unwrap().candidate.similarity < 0.0, is_inverted, "{lead}");
     }
 }

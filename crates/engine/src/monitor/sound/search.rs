@@ -49,8 +49,8 @@ impl Search {
         }
     }
 
-    /// Returns the place of a window of `samples`, or why there is none; `guess` is the ledger's
-    /// place. Unless `anywhere`, only cheap searches run, as windows overlap.
+    /// Finds `samples` among the recent frames, first near `guess` (from the ledger). Unless
+    /// `anywhere`, runs only cheap searches, as windows overlap.
     pub(super) fn place(
         &mut self,
         samples: &[f32],
@@ -66,7 +66,8 @@ impl Search {
         if let Some(first) = self.look_near(&window, guess) {
             return self.take(&window, first, guess);
         }
-        // Tries the last kind first. The resampling kernel costs more than a search everywhere.
+        // Tries the kind of the last match first. The resampling kernel costs more than a search
+        // everywhere.
         if anywhere
             && !self.resampled
             && let Some(first) = self.look_everywhere(&window, guess)
@@ -123,7 +124,7 @@ impl Search {
         if window.repeats_where_frames_miss(best, self.reach) {
             return Err(Why::Repeats);
         }
-        let gain = window.likeness(best).gain() as f32;
+        let gain = window.similarity(best).gain() as f32;
         let (mut tried, mut tries) = ([best, best], 0);
         for away in outwards(self.reach) {
             let place = best + Frames::new(away);

@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use tautline_dsp::align::{Landmarks, Likeness, dot};
+use tautline_dsp::align::{Landmarks, Similarity, dot};
 use tautline_proto::time::{Frames, MediaTime};
 
 use super::between::WINDOW;
@@ -76,11 +76,11 @@ impl<'a> SoundWindow<'a> {
     }
 
     pub(super) fn matches(&self, place: MediaTime) -> bool {
-        self.is_likely(self.there(place)) && self.likeness(place).left_over() <= LEFT_OVER
+        self.is_likely(self.there(place)) && self.similarity(place).left_over() <= LEFT_OVER
     }
 
-    pub(super) fn likeness(&self, place: MediaTime) -> Likeness {
-        Likeness::between(self.samples, self.there(place))
+    pub(super) fn similarity(&self, place: MediaTime) -> Similarity {
+        Similarity::between(self.samples, self.there(place))
     }
 
     pub(super) fn resembles(&self, place: MediaTime, gain: f32) -> bool {
@@ -124,7 +124,7 @@ impl<'a> SoundWindow<'a> {
     }
 
     /// Whether the sound repeats itself at a place near `best` with missing frames, which may be
-    /// the right one instead: a lost packet of a tone is concealed by the tone.
+    /// the right place instead: a lost packet of a tone is concealed by the tone.
     pub(super) fn repeats_where_frames_miss(&self, best: MediaTime, reach: i64) -> bool {
         let misses = |away: i64| {
             let there = self.there(best + Frames::new(away));
@@ -138,11 +138,12 @@ impl<'a> SoundWindow<'a> {
         (1..=reach / period).flat_map(|times| [times * period, -times * period]).any(misses)
     }
 
-    /// Smallest lag at which the window matches itself, beyond those of slow sound.
+    /// Smallest lag at which the window matches itself, beyond the lags at which slow sound
+    /// resembles itself.
     fn period(&self) -> Option<usize> {
         let unlike = |lag: usize| {
             let (early, late) = (&self.samples[..WINDOW - lag], &self.samples[lag..]);
-            Likeness::between(late, early).left_over() > REPEATED
+            Similarity::between(late, early).left_over() > REPEATED
         };
         let differs = (1..=LONGEST_PERIOD).find(|lag| unlike(*lag))?;
         (differs..=LONGEST_PERIOD).find(|lag| !unlike(*lag))
@@ -150,7 +151,7 @@ impl<'a> SoundWindow<'a> {
 
     pub(super) fn settle(&self, mut best: MediaTime) -> MediaTime {
         let one = Frames::new(1);
-        let left_over = |place: MediaTime| self.likeness(place).left_over();
+        let left_over = |place: MediaTime| self.similarity(place).left_over();
         let mut left = left_over(best);
         while left > 0.0 {
             let neighbours = [best - one, best + one].map(|place| (place, left_over(place)));

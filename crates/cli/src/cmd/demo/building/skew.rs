@@ -1,10 +1,10 @@
-//! Measures when a chime starts at the cards: a simulated microphone at each records what the card
-//! plays, all in step.
+//! Measures when a chime starts at the cards: a simulated microphone at each card records what the
+//! card plays. All recordings are in step.
 
 use std::path::{Path, PathBuf};
 
 use tautline_audio::{DeviceSpec, Extras, OnlyRecorded, RecordedTime, Recording, open, recorded};
-use tautline_dsp::align::Likeness;
+use tautline_dsp::align::Similarity;
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::monitor::run::Running;
 use tautline_io::thread::Scheduler;
@@ -19,10 +19,10 @@ use crate::failure::Failure;
 pub(super) const UNCERTAINTY: Span = Span::from_nanos(1_000_000_000 / RATE as i64 + 1);
 /// Frames of the chime that are compared.
 const COMPARED: usize = RATE / 20;
-/// Frames before and after the expected start in which the chime is searched.
+/// The search for the chime begins and ends this many frames from the expected start.
 const REACH: usize = RATE / 20;
-/// Minimum correlation. The music plays on, 20 dB lower. A note of it that is one of the chime's
-/// reaches 0.8.
+/// Minimum correlation. The music plays on, 20 dB lower. A note of the music with the pitch of a
+/// chime's note reaches 0.8.
 const LIKE: f64 = 0.9;
 
 pub(super) struct Microphone {
@@ -61,20 +61,20 @@ impl Microphone {
     }
 }
 
-/// Frame at which the chime starts, near the expected one.
+/// Frame at which the chime starts, near the expected frame.
 pub(super) fn start_in(received: &[f32], chime: &[f32], expected: usize) -> Option<f64> {
     let chime = chime.get(..COMPARED)?;
     let first = expected.saturating_sub(REACH);
     let like = |at: usize| {
         let part = received.get(at..at + COMPARED)?;
-        Some(Likeness::between(part, chime).correlation()).filter(|like| like.is_finite())
+        Some(Similarity::between(part, chime).correlation()).filter(|like| like.is_finite())
     };
     let likes: Vec<f64> = (first..=expected + REACH)
         .map_while(|at| received.get(at).map(|_| like(at).unwrap_or(0.0)))
         .collect();
     let best = (1..likes.len().saturating_sub(1)).max_by(|a, b| likes[*a].total_cmp(&likes[*b]))?;
     let [before, top, after] = [likes[best - 1], likes[best], likes[best + 1]];
-    // Vertex of the parabola through the three.
+    // Vertex of the parabola through the three points.
     let bend = before - 2.0 * top + after;
     let fraction = if bend < 0.0 { 0.5 * (before - after) / bend } else { 0.0 };
     (top >= LIKE).then(|| (first + best) as f64 + fraction.clamp(-0.5, 0.5))
