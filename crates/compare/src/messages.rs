@@ -12,9 +12,9 @@ use super::verdict::{Comparison, Delay};
 use super::why::NOTHING;
 
 const TOLD: usize = 8;
-/// Minimum displayed gain. Smaller ones are rounding.
+/// Minimum displayed gain. Smaller gains are rounding errors.
 const NO_GAIN_DB: f64 = 0.05;
-/// Minimum displayed rate difference. Smaller ones are rounding.
+/// Minimum displayed rate difference. Smaller differences are rounding errors.
 const NO_PPM: f64 = 0.05;
 
 impl fmt::Display for Comparison {
@@ -27,17 +27,18 @@ impl fmt::Display for Comparison {
         };
         let (identical, there, all) = (self.identical, self.there, self.sounding.len());
         if self.is_whole() {
-            write!(f, "identical: all {all} frames, silent ends aside")?;
+            write!(f, "identical: all {all} frames, not counting silent ends")?;
         } else if self.is_all_there() {
-            write!(f, "complete: {all} frames, silent ends aside, {identical} of them identical")?;
+            let ends = "not counting silent ends";
+            write!(f, "complete: {all} frames, {ends}, {identical} of these frames identical")?;
         } else if let Delay::Ambiguous { period, .. } = self.delay {
             let period = self.millis(period);
             write!(f, "periodic sound: {there} frames of it, delay ambiguous modulo {period}")?;
             write!(f, "; nearest to 0: frame {at} ({})", self.millis(at as f64))?;
         } else if identical > 0 {
-            write!(f, "{identical} of {all} frames identical, silent ends aside")?;
+            write!(f, "{identical} of {all} frames identical, not counting silent ends")?;
         } else {
-            write!(f, "the same sound: {there} of {all} frames, silent ends aside")?;
+            write!(f, "the same sound: {there} of {all} frames, not counting silent ends")?;
         }
         match at {
             _ if self.is_ambiguous() => {}

@@ -97,7 +97,7 @@ fn a_recording_that_begins_and_ends_with_silence_is_identical() {
     let received = joined([&silence(300), &noise(1000), &silence(10)]);
     let verdict = judge(&sent, &received, &mut |_| {});
     assert!(verdict.is_whole());
-    let said = "identical: all 1000 frames, silent ends aside, from frame 280 on (0.006 s)";
+    let said = "identical: all 1000 frames, not counting silent ends, from frame 280 on (0.006 s)";
     assert_eq!(verdict.to_string(), said);
 }
 
