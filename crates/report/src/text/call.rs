@@ -160,10 +160,10 @@ fn causes(gaps: &GapReport) -> [(&'static str, u64); 7] {
     [
         ("because the latency is too short", gaps.late_too_short),
         ("lost by the network", gaps.lost),
-        ("late by the network", gaps.late_network),
-        ("late by the other machine", gaps.late_sender),
+        ("delayed by the network", gaps.late_network),
+        ("delayed by the other machine", gaps.late_sender),
         ("not sent by the other machine", gaps.not_sent),
-        ("late by this machine", gaps.late_receiver + gaps.discarded),
+        ("delayed by this machine", gaps.late_receiver + gaps.discarded),
         ("in stalls of this machine", gaps.host_stalled),
     ]
 }

@@ -65,8 +65,8 @@ fn overdue(out: &mut String, latency: &LatencyReport) -> fmt::Result {
     };
     writeln!(
         out,
-        "  played up to {} late: harmless for a file, which waits for its program and its disk; a card \
-         reports wrong times",
+        "  played up to {} late: harmless for a file, which waits for taut and the disk; a card reports \
+         wrong times",
         Nanos(maximum)
     )
 }

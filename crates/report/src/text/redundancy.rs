@@ -167,7 +167,7 @@ pub(super) fn redundancy(
     let RedundancyReport { requested, budget_ns, symbols, window, repeated, bytes } = carried;
     write!(out, "redundancy: {requested} within {}: ", Nanos(*budget_ns))?;
     if *repeated {
-        write!(out, "each packet whole again, {window} packets later")?;
+        write!(out, "a copy of each packet, {window} packets later")?;
     } else if *symbols == 0 {
         return writeln!(out, "none sent");
     } else {
@@ -175,7 +175,7 @@ pub(super) fn redundancy(
         write!(out, "{symbols} symbol{s} in each packet, of up to {window} packets before it")?;
     }
     let rate = *bytes as f64 * 8e6 / ptime_ns.max(1) as f64;
-    writeln!(out, ", {bytes} bytes on top for each ({rate:.0} kbit/s)")
+    writeln!(out, ", {bytes} more bytes per packet ({rate:.0} kbit/s)")
 }
 
 #[cfg(test)]
