@@ -207,7 +207,7 @@ impl WorkerClient {
             None => key,
         };
         let without =
-            || self.invalid_answer("it opened a stream and gave nothing to seal it by".to_owned());
+            || self.invalid_answer("it opened a stream without an encryption key".to_owned());
         secret.map(Some).ok_or_else(without)
     }
 

@@ -56,7 +56,7 @@ impl HostIdentity {
             .ok_or_else(|| files::refused("reading", &path, std::io::ErrorKind::NotFound.into()))
     }
 
-    /// `None` if there is none.
+    /// Loads the identity in `folder`; `None` if `folder` has no identity.
     pub fn load(folder: &Path) -> Result<Option<Self>, TrustError> {
         let path = folder.join(IDENTITY_FILE);
         let Some(text) = files::read_in_own_folder(&path, &EXPECTED)? else { return Ok(None) };
@@ -86,7 +86,7 @@ impl HostIdentity {
         params.distinguished_name.push(DnType::CommonName, host_name());
         let certificate = params.self_signed(&pair).map_err(unusable)?.der().clone();
         let key = HostKey::of_certificate(&certificate)
-            .ok_or_else(|| TrustError::Unusable("it is none of Ed25519".to_owned()))?;
+            .ok_or_else(|| TrustError::Unusable("the key is not an Ed25519 key".to_owned()))?;
         Ok(Self { key, private, certificate })
     }
 

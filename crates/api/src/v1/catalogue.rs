@@ -26,7 +26,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Removes invalid plugins. Returns their faults, or that of the catalogue.
+    /// Removes invalid plugins. Returns the faults of the plugins, or an error if the catalogue
+    /// itself is invalid.
     pub fn check(&mut self) -> Result<Vec<String>, String> {
         if self.version != VERSION {
             return Err(format!("its plugin list has version {}, not {VERSION}", self.version));
@@ -77,7 +78,7 @@ fn text(what: &str, text: &str) -> Result<(), String> {
 pub struct Plugin {
     /// `FILE:LABEL`, or the name of a chain.
     pub id: String,
-    /// File name without directories; for a chain that of its description.
+    /// File name without directories; for a chain the name of its description file.
     pub file: String,
     /// LADSPA label: one word.
     pub label: String,
@@ -117,7 +118,7 @@ impl Plugin {
             text(id, other)?;
         }
         match ports.iter().find(|port| !port.has_one_kind()) {
-            Some(port) => Err(format!("port {:?} of {id:?} is of no kind", port.name)),
+            Some(port) => Err(format!("port {:?} of {id:?} has an invalid kind", port.name)),
             None => Ok(()),
         }
     }
