@@ -73,7 +73,7 @@ impl PluginOffers {
     fn offer(&mut self, offered: OfferedPlugin, path: &Path) {
         let id = &offered.plugin.id;
         let why = match offered.plugin.check() {
-            Err(what) => format!("masters would reject it: {what}; use another one"),
+            Err(what) => format!("masters would reject it: {what}; use another plugin"),
             Ok(()) if self.offers.iter().any(|before| before.plugin.id == *id) => {
                 format!("another file also has a plugin `{id}`; rename one of the files")
             }

@@ -234,7 +234,7 @@ impl Keeper {
                 ChildMessage::Late if is_ready => self.rest(),
                 ChildMessage::Late => {
                     return ProcessEnd::Fault(format!(
-                        "the plugin did not start within {BEGINNING}; use another one"
+                        "the plugin did not start within {BEGINNING}; use another plugin"
                     ));
                 }
                 ChildMessage::Nothing => {
@@ -354,9 +354,11 @@ fn fault(hung: Option<u64>, status: Option<ExitStatus>) -> String {
     let how = words_of(status);
     match hung {
         Some(millis) => {
-            format!("a run of the plugin took longer than {millis} ms; use another one")
+            format!("a run of the plugin took longer than {millis} ms; use another plugin")
         }
-        None => format!("running the plugin: {how}; use another one, or report this to its author"),
+        None => {
+            format!("running the plugin: {how}; use another plugin, or report this to its author")
+        }
     }
 }
 
