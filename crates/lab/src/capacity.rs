@@ -89,7 +89,7 @@ misses: an xrun is a call that returns too late, a miss an answer that is late."
 #[derive(Debug, Args)]
 #[command(after_help = SHORT_HELP, after_long_help = HELP)]
 pub struct CapacityFlags {
-    /// Measure a set of points instead of one
+    /// Measure a set of points instead of a single point
     #[arg(long, value_name = "GRID", conflicts_with_all = ["rate", "period", "window", "workers"])]
     grid: Option<CapacityGrid>,
     /// Sample rate

@@ -115,7 +115,7 @@ impl MinLatencyOptions {
         u32::try_from(steps).unwrap_or(0)
     }
 
-    /// Longest duration, unless tries are repeated or the hold fails.
+    /// Longest duration of the search, unless tries are repeated or the hold fails.
     fn expected(&self, plan: &LabStream) -> String {
         let each = plan.settle + plan.duration + START;
         let tries = MAX_TRIES_PER_DOUBLING * self.steps().max(1).ilog2() + FEWEST_TRIES;
@@ -204,7 +204,7 @@ struct Tries {
     failed: Vec<(u32, String)>,
     held: Option<String>,
     failed_holds: u32,
-    /// Repeated because of misses during stalls.
+    /// Tries repeated because of misses during stalls.
     frozen_holds: Vec<u32>,
     repeated: u32,
 }
@@ -312,8 +312,8 @@ impl Tries {
         };
         let (due, max_latency) = row.missed.map_or((0, 1.0), |missed| (missed.due, missed.at_most));
         report.answer = Some(format!(
-            "minimum {}: none of {due} packets missed in {}, so in the long run at most {} are, \
-             with 95 % confidence if misses are independent{}; {below}",
+            "minimum {}: no misses in {due} packets ({}), so at most {} in the long run (95 % \
+             confidence, if misses are independent){}; {below}",
             options.latency(steps),
             options.hold,
             share(max_latency),
@@ -332,7 +332,7 @@ impl Tries {
         }
         if self.failed_holds > 0 {
             left_out += &format!(
-                "; {} at lower latencies failed, so this one is more likely to have passed by luck",
+                "; {} at lower latencies failed, so this one may have passed by luck",
                 holds(self.failed_holds as usize)
             );
         }

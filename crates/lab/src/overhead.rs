@@ -112,9 +112,9 @@ pub(crate) fn run(flags: &OverheadFlags) -> Result<(), Failure> {
 /// Kind of run that is the reference for latencies, as an unmeasured stream has none.
 const FEW: usize = 1;
 const WITNESSED: usize = 3;
-const NOTE: &str = "CPU time is that of the stream while packets count, without program start and \
-                    end; an unmeasured stream has no latency, so median latencies are compared \
-                    with those of one packet in 64";
+const NOTE: &str = "CPU time is the stream's while packets count, without program start and end; \
+                    an unmeasured stream has no latency, so median latencies are compared with \
+                    the stream that measures one packet in 64";
 
 struct OverheadRun {
     per_period: f64,

@@ -42,7 +42,7 @@ Each row runs `taut send` from a file and `taut recv` to a file, and `taut
 compare` judges the result: its sentence is a note, its figures are columns. The
 sound is built in unless --input is set: a sine, whose THD+N is reported, a
 sweep and noise, different in each channel. `resampled` plays on a virtual card
-that runs 100 ppm fast; its THD+N is that of the first seconds, in which the
+that runs 100 ppm fast; its THD+N is measured in the first seconds, while the
 receiver still learns the card's rate. With --send or --recv, one row runs with these options.
 
 With --noise each row runs without noise first, then with each noise. Columns

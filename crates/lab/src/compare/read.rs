@@ -1,4 +1,4 @@
-//! Reads reports with the types that write them; older and newer ones may differ in fields.
+//! Reads reports with the types that write them; older and newer reports may differ in fields.
 //! Identifies other files.
 
 mod run;
@@ -26,7 +26,7 @@ pub enum ReadError {
     Other { path: PathBuf, what: String, hint: &'static str },
 }
 
-/// Maximum report size. An hour of every experiment has less.
+/// Maximum report size. The report of an hour of any experiment is smaller.
 const LONGEST: u64 = 256 << 20;
 /// Maximum size of a stream report. It is read in full, which takes up to a hundred times as much
 /// memory.
@@ -34,7 +34,7 @@ const LONGEST_RUN: usize = 32 << 20;
 
 /// Maximum seconds: 11.5 days. This limits memory and time.
 const MAX_SECONDS: usize = 1_000_000;
-/// Maximum packets: as long, with the shortest ones.
+/// Maximum packets: a run of the maximum length with the shortest packets.
 const MAX_DUE: u64 = 10_000_000_000;
 
 /// A hundredth of a core.
@@ -62,7 +62,7 @@ impl From<LabReport> for ReadReport {
     }
 }
 
-/// The rest is skipped: arbitrary JSON takes a hundred times its length in memory.
+/// The rest of the file is skipped: arbitrary JSON takes a hundred times its length in memory.
 #[derive(Deserialize)]
 struct ReadHead<'a> {
     #[serde(borrow, default)]
@@ -233,8 +233,8 @@ const BUSY: [(&str, &str); 3] = [
     ("sender_busy_percent", "the sender's machine"),
     ("receiver_busy_percent", "the receiver's machine"),
 ];
-/// Minimum difference in CPU load (percent of all cores) to report. Smaller ones hardly affect
-/// latency.
+/// Minimum difference in CPU load (percent of all cores) to report. Smaller differences hardly
+/// affect latency.
 const BUSIER: f64 = 10.0;
 
 impl ReadRow {
@@ -376,8 +376,8 @@ impl ReadReport {
         }
         if self.rows.iter().chain(&other.rows).any(|row| row.whole_run) {
             notes.push(
-                "a report of one run has no seconds for times: its median latency is compared without \
-                 ruling out chance, and its stages are listed but not judged"
+                "a report of one run has no times per second: its median latency is compared without \
+                 ruling out chance, and its stages are only listed"
                     .to_owned(),
             );
         }

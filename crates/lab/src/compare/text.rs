@@ -10,7 +10,7 @@ use crate::report::text::{aligned, nanos, share};
 use crate::report::{RECEIVER_LATE, SENDER_LATE};
 use crate::statistics::CHANCE as ALONE;
 
-/// Maximum rows with all figures. With more, only differing or unknown figures are shown.
+/// Maximum rows with all figures. With more rows, only differing or unknown figures are shown.
 const ALL_SHOWN: usize = 1;
 
 const MEASURE_AGAIN: &str = "measure both with the same command for at least 8 s";
@@ -36,8 +36,8 @@ impl fmt::Display for Compared {
             writeln!(
                 f,
                 "note: difference: between the medians of seconds, with its 95 % interval; \
-                 ignored up to the threshold\nnote: more: how often the second report has more, if a \
-                 second of each is drawn\nnote: chance: for any of {} figures that could differ; \
+                 ignored up to the threshold\nnote: more: probability that a random second of \
+                 the second report has a higher value than one of the first\nnote: chance: for any of {} figures that could differ; \
                  reported below {CHANCE}, and alone below {ALONE}",
                 self.tested
             )?;

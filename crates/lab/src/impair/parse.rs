@@ -14,7 +14,7 @@ use tautline_ui::readers::span;
 pub enum WordError {
     #[error("invalid share '{0}'\nhint: use 5% or 0.05")]
     Share(String),
-    #[error("invalid bit rate '{0}'\nhint: use 10Mbit, or kbit, Gbit")]
+    #[error("invalid bit rate '{0}'\nhint: use kbit, Mbit or Gbit, such as 10Mbit")]
     BitRate(String),
     #[error("invalid outage '{0}'\nhint: use 10s+2s, which is after 10 s, for 2 s")]
     Outage(String),

@@ -35,7 +35,7 @@ pub(super) fn far_row(
     sent: &SentPackets,
     received: &[Option<ArrivalRecord>],
 ) -> Result<ReportRow, String> {
-    // By arrival, as packets may be reordered.
+    // Sorted by arrival, as packets may be reordered.
     let mut arrived: Vec<_> =
         received.iter().flatten().map(|received| (received.arrival, *received)).collect();
     arrived.sort_by_key(|(arrival, _)| *arrival);
@@ -103,7 +103,7 @@ fn found(
 }
 
 /// At the direct link: until period end, wake-up and read. A packet after the wake-up has only the
-/// last.
+/// time of the read.
 fn parts(case: &KernelCase, begins: LocalTime, received: &ArrivalRecord) -> [Span; 3] {
     let tick = case.tick.as_nanos().max(1);
     let since = (received.arrival - begins).as_nanos();
@@ -156,7 +156,7 @@ pub(super) fn growth(rows: &[ReportRow], senders: &[CaseSender]) -> Vec<String> 
         let long = mean(&format!("20ms blocked, {sender}"))?;
         let more = 100.0 * (long - short) as f64 / short as f64;
         Some(format!(
-            "{sender}, blocked: packets of 20ms take {more:+.1} % on average against those of 1ms; Lund \
+            "{sender}, blocked: packets of 20ms take {more:+.1} % on average compared with packets of 1ms; Lund \
              2020 has {theirs} on a silent network"
         ))
     });

@@ -31,8 +31,8 @@ fn changed(silent: &ReportRow, noisy: &ReportRow) -> Option<String> {
     let more = loud.saturating_sub(quiet);
     let way = if more < 0 { "shorter" } else { "longer" };
     Some(format!(
-        "with {}: the median latency was {} {way} than in silence{unsure}, and {} packets were \
-         missed, {} in silence",
+        "with {}: the median latency was {} {way} than without{unsure}, and {} packets were \
+         missed (without: {})",
         noisy.name,
         Span::from_nanos(more.saturating_abs()),
         missed(noisy),
@@ -98,8 +98,8 @@ mod tests {
         sizes.add("overhead_share", "overhead", 0.232);
         let rows = [stream("silent", 5000, 0), stream("bulk TCP", 5020, 3), sizes];
         let reported = sentences(&rows);
-        let tcp = "with bulk TCP: the median latency was 20us longer than in silence, and 3 of 100 packets were \
-                   missed, 0 of 100 in silence";
+        let tcp = "with bulk TCP: the median latency was 20us longer than without, and 3 of 100 packets were \
+                   missed (without: 0 of 100)";
         let heads = "overhead of a frame, by packet length, with the bytes of each header: 1ms 23 % (RTP 12, UDP 8, \
                      IP 20, Ethernet 18)";
         assert_eq!(reported, [tcp, heads]);

@@ -165,7 +165,7 @@ pub(super) fn course(row: &ReportRow) -> Option<Chart> {
     *words +=
         if apart { "; the maximum below, on a separate scale" } else { "; thin: the maximum" };
     if seconds {
-        *words += "; seconds in which something went wrong are marked";
+        *words += "; seconds with faults are marked";
     }
     if !named.is_empty() {
         *words += &format!("; {named} are marked, each where it was");

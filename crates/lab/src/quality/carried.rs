@@ -26,7 +26,7 @@ pub(super) const CASES: [&str; 4] = ["l24", "l16", "f32", "resampled"];
 const FAST_PPM: u32 = 100;
 /// A tone of 20 s had a THD+N of −25 dB in its first 3 s, −77 dB from 10 s on and −101 dB from 14 s
 /// on.
-const SETTLING: &str = "THD+N is that of the pitch, which changes for about 15 s while the receiver learns the card's \
+const SETTLING: &str = "THD+N is due to the pitch, which changes for about 15 s while the receiver learns the card's \
                         rate; the resampler itself distorts less (docs/performance/distortion.csv)";
 
 impl CarriedCase {
