@@ -31,7 +31,7 @@ pub enum MistakeKind {
     /// Not TOML, as reported by the parser.
     #[error("not valid TOML: {0}\nhint: write KEY = VALUE, with text in quotes")]
     Syntax(String),
-    /// A key or table of a name that exists.
+    /// A key or table whose name exists already.
     #[error("{name} is already defined\nhint: rename or delete one of them", name = shown(.0))]
     Duplicate(String),
     /// A key that the table cannot have.
@@ -56,7 +56,7 @@ pub enum MistakeKind {
         /// A valid value.
         example: String,
     },
-    /// A table without one of two or more keys, or with several of them.
+    /// A table that needs exactly one of several keys, but has none or more.
     #[error("{table} needs exactly one of {keys}, and has {found}\nhint: {fix}", fix = if *found == 0 { "add one of them" } else { "keep one of them" })]
     ExactlyOne {
         /// Table.
@@ -208,7 +208,7 @@ pub enum MistakeKind {
         /// Value.
         value: u8,
     },
-    /// A rule of the schedule for zones in which its station may not announce.
+    /// A rule of the schedule with a zone that its station may not announce to.
     #[error("station {station} may not announce in zone {zone}\nhint: add the zone to the `to` of the station, or delete it here", station = shown(.station), zone = shown(.zone))]
     StationNotAllowed {
         /// Station.
@@ -218,7 +218,7 @@ pub enum MistakeKind {
     },
     /// A command in a file that other machines distribute.
     #[error(
-        "exec: is not allowed here: anyone who edits this file could run commands on every node\nhint: write local = \"NAME\", and exec in local.toml of the node"
+        "`exec` is not allowed here: anyone who edits this file could run commands on every node\nhint: write local = \"NAME\" here, and exec in the node's local.toml"
     )]
     Exec,
     /// More than [`crate::MAX_MISTAKES`].
