@@ -145,7 +145,8 @@ pub(crate) fn ptp(answered: Option<(PtpState, Domain)>) -> Finding {
         return Finding::passed(what);
     }
     let what = format!("ptp4l runs and follows no grandmaster ({})", port.name());
-    let why = "presentation by TAI drifts by up to 15 us per second from that of other hosts";
+    let why =
+        "presentation by TAI drifts by up to 15 us per second from the presentation of other hosts";
     Finding::new(Warning, what, why).details(LOOK)
 }
 

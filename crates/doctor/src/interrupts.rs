@@ -198,7 +198,9 @@ pub(crate) fn threads(interrupts: &[Interrupt], processes: &[Process]) -> Option
     let is_low = |thread: &Process| thread.policy != FIFO || thread.priority < OURS;
     let low: Vec<_> = threads.iter().filter(|(_, thread)| is_low(thread)).collect();
     let Some((of, thread)) = low.first() else {
-        return Some(Finding::passed(format!("those of sound and network run above fifo:{OURS}")));
+        return Some(Finding::passed(format!(
+            "interrupts of sound and network run above fifo:{OURS}"
+        )));
     };
     let others = match low.len() {
         1 => String::new(),
