@@ -54,11 +54,11 @@ fn missing(lack: CrfLack) -> String {
             "packets of another stream arrive: name it with ?streamid=, or leave that out".to_owned()
         }
         CrfLack::Invalid(CrfInvalid::Subtype) => {
-            "packets arrive that are not CRF: name the clock's own address, not that of the audio".to_owned()
+            "packets arrive that are not CRF: name the address of the clock, not of the audio".to_owned()
         }
         CrfLack::Invalid(CrfInvalid::Frequency | CrfInvalid::Pull) => {
-            "the clock's frequency is not a multiple or fraction of the streams' rate: have the talker use one that \
-             is"
+            "the clock's frequency is not a multiple or fraction of the streams' rate: have the talker use such a \
+             frequency"
                 .to_owned()
         }
         CrfLack::Invalid(CrfInvalid::Type) => {

@@ -281,7 +281,7 @@ impl Address {
         let families = |is: fn(&IpAddr) -> bool| address.sources.iter().any(is);
         if families(IpAddr::is_ipv4) && families(IpAddr::is_ipv6) {
             return Err(format!(
-                "'source' in '{}' mixes IPv4 and IPv6 addresses\nhint: leave out those of one family",
+                "'source' in '{}' mixes IPv4 and IPv6 addresses\nhint: keep only addresses of the same family",
                 address.text
             ));
         }
