@@ -67,13 +67,15 @@ pub enum Invalid {
     #[error("the audio exceeds the packet")]
     SoundBeyondEnd,
     /// Different nominal rate.
-    #[error("the packet has {}, unlike the stream; set --rate to that of the sender", rate_of(*.0))]
+    #[error("the packet has {}, unlike the stream; set --rate to the sender's rate", rate_of(*.0))]
     Rate(Option<Rate>),
     /// Compressed payload without a frame count, or longer than its frames.
     #[error("invalid compressed payload; compare the a=rtpmap lines of both ends")]
     Coded,
     /// Different number of channels.
-    #[error("the packet has {0} channels, unlike the stream; set --channels to that of the sender")]
+    #[error(
+        "the packet has {0} channels, unlike the stream; set --channels to the sender's number"
+    )]
     Channels(u16),
 }
 
