@@ -235,7 +235,7 @@ impl Gathered {
         keys.clock = keys.clock.filter(|_| !sends);
         if keys.clock.is_some() && !address.form().presents() {
             return Err(format!(
-                "clock applies only to AVTP streams, and {address} is none; remove it, or record from avtp://"
+                "clock applies only to AVTP streams, but {address} is not one; remove `clock`, or record from avtp://"
             ));
         }
         if sends {
