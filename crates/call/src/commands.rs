@@ -31,7 +31,7 @@ pub enum Command {
     ToggleMute,
     /// Push-to-talk: the key was pressed or is held.
     Talk,
-    /// Holds (`true`) or resumes calls at both ends: the one with this index from 0, or all.
+    /// Holds (`true`) or resumes calls at both ends: the call with this index from 0, or all calls.
     Hold(bool, Option<usize>),
     /// Received gain.
     Volume(Gain),
@@ -287,8 +287,7 @@ impl Caller {
         let room = received_latency(self.sounding()?)?.1;
         if let Some(requested) = terms.latency.beyond(room) {
             return Err(said(format!(
-                "a latency of {requested} is more than the {room} that this call has room for since it began; hang up and \
-                 call with --latency {}",
+                "a latency of {requested} exceeds the buffers of this call, {room}; hang up and call with --latency {}",
                 terms.latency
             )));
         }

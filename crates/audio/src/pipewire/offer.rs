@@ -37,7 +37,7 @@ pub(crate) fn settle(
 fn not_both_ways(spec: &PipeWireSpec) -> DeviceError {
     DeviceError {
         tried: spec.to_string(),
-        answer: "a duplex node is connected port by port".to_owned(),
+        answer: "a duplex node does not support as=stream or target".to_owned(),
         hint:
             "remove as=stream and target, and connect it with pw-link, or use two nodes, one per direction"
                 .to_owned(),
