@@ -99,7 +99,7 @@ pub(crate) enum Command {
     Zones(ZonesFlags),
     /// Show or change volume, mute or source of zones
     Zone(ZoneFlags),
-    /// Change several zones as a preset of the building file says
+    /// Apply a preset of the building file
     Preset(PresetFlags),
     /// List what the schedule of a building plays
     #[command(subcommand)]
@@ -528,7 +528,7 @@ pub(crate) struct RunFlags {
 }
 
 impl RunFlags {
-    /// A packet log needs every packet: `taut join` matches those of both ends.
+    /// A packet log needs every packet: `taut join` matches the packets in the logs of both ends.
     pub(crate) fn refuse_partial_packet_log(&self) -> Result<(), Failure> {
         if self.packet_log.is_none() || self.sample_packets == Probes::All {
             return Ok(());

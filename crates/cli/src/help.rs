@@ -142,9 +142,9 @@ Output: one line of CSV per sent packet. Unknown values are empty:
     stages!()
 );
 
-pub(crate) const DEVICES: &str = r#"The names are values for --input and --output. Rates, formats, channels and
-periods are those of the hardware or its server. A period is shown in frames
-and, in parentheses, as time at the lowest rate.
+pub(crate) const DEVICES: &str = r#"The names are values for --input and --output. The hardware or
+its server reports the rates, formats, channels and periods. A period is shown
+in frames and, in parentheses, as time at the lowest rate.
 
 For scripts, --report json (times in nanoseconds; null: no restriction):
   { "schema": 2, "devices": [ { "name", "description", "directions": [ {

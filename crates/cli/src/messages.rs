@@ -169,7 +169,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
             }
         }
         Note::DroppedByQueue { address, dropped, of, unnamed } => format!(
-            "{address}: the interface's queue dropped {dropped} of {of} packets, which reached it after their launch \
+            "{address}: the interface's queue dropped {dropped} of {of} packets, as they reached it after their launch \
              times{}; use a higher --scheduler or a longer device period (--period, or jackd -p); taut doctor shows causes",
             unmarked(*unnamed)
         ),
@@ -224,7 +224,7 @@ pub(crate) fn words(note: &Note<'_>) -> Option<String> {
         ),
         Note::NotFound { packets, of } => format!(
             "{packets} of {of} packets were not found in the sound that the card played (silence, a glitch \
-             or a mix), so the latency is that of the others"
+             or a mix), so the latency is measured in the others"
         ),
     })
 }
@@ -233,7 +233,7 @@ fn unmarked(unnamed: u64) -> String {
     match unnamed {
         0 => String::new(),
         _ => format!(
-            "; {unnamed} of them are not marked in the packet log, as their numbers were no longer known"
+            "; the packet log does not show {unnamed} of these drops, as their packet numbers were forgotten"
         ),
     }
 }

@@ -58,7 +58,7 @@ fn nothing(not_received: &[&StreamReport], Blame { limits, firewall }: Blame) ->
         not_received.iter().flat_map(|stream| &stream.invalid).max_by_key(|other| other.count);
     match (other, firewall) {
         (Some(other), _) => format!(
-            "nothing of the stream was received at {at}: {} datagrams are not its packets ({})\n\
+            "no packets of the stream arrived at {at}: {} datagrams are invalid ({})\n\
              hint: compare --format, --channels and --payload-type of both ends{}",
             other.count,
             other.reason,

@@ -12,7 +12,7 @@ use tautline_io::link::OpenError;
 use tautline_proto::device::DeviceError;
 use tautline_proto::text;
 
-/// Starts a line with the fix of the message before it.
+/// Prefix of the line with the fix for a message.
 const HINT: &str = "hint: ";
 
 pub(crate) fn with_hints(message: &str) -> String {
@@ -100,8 +100,8 @@ impl From<clap::Error> for Failure {
             error.to_string().replace("invalid digit found in string", "must be a whole number");
         if is_mute(&error, &text) {
             return Self::usage(
-                "unexpected argument '--mute': send and recv have none\n\
-                 hint: --volume -inf, or --control and the line `mute` on standard input",
+                "unexpected argument '--mute': send and recv have no such option\n\
+                 hint: use --volume -inf, or --control and `mute` on standard input",
             );
         }
         let (mut sentence, mut hints) = (String::new(), Vec::new());
@@ -170,7 +170,7 @@ fn range_in_words(reason: &str) -> Option<String> {
         Some(last) => last.parse().ok()?,
         None => end.parse::<i128>().ok()? - 1,
     };
-    // Without an end, that of the type.
+    // A range without an end ends at the type's maximum.
     let ends: [i128; 4] = [u16::MAX.into(), u32::MAX.into(), i64::MAX.into(), u64::MAX.into()];
     Some(match given < first && ends.contains(&last) {
         true => format!("must be at least {first}"),

@@ -24,7 +24,7 @@ impl FromStr for RedundancyFlag {
                 networks += 1;
             } else {
                 requested.amount = part.parse().map_err(|error: RedundancyError| {
-                    error.to_string() + ", or paths:eth0,eth1 alone or behind a +"
+                    error.to_string() + ", or paths:eth0,eth1, or both: fec:2+paths:eth0,eth1"
                 })?;
                 amounts += 1;
             }

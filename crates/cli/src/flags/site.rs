@@ -259,7 +259,7 @@ pub(crate) struct PageFlags {
     pub(crate) end_after: Option<Span>,
     /// Speak while the space bar is held
     ///
-    /// Or from one press to the next. Each is a page of its own. Needs a terminal.
+    /// Or from one press to the next. Each time is a separate page. Needs a terminal.
     #[arg(long, conflicts_with_all = ["queue", "record", "duration"])]
     pub(crate) talk: bool,
     /// End when standard input ends; the node starts the pages of its contacts so.

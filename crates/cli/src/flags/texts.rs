@@ -48,11 +48,11 @@ pub(super) fn recv(arg: Arg) -> Arg {
 pub(super) fn call(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "rate" => {
-            let long = "By default that of the other machine, if the devices here support it; otherwise 48000.";
+            let long = "By default the other machine's rate, if the devices here support it; otherwise 48000.";
             with(arg, "Sample rate of both devices", long).hide_short_help(true)
         }
         "channels" => {
-            let long = "By default those of the other machine, if the devices here support them; otherwise 2.";
+            let long = "By default the other machine's channels, if the devices here support them; otherwise 2.";
             with(arg, "Channels, 1 or 2 with most devices", long).hide_short_help(true)
         }
         "format" => {

@@ -73,7 +73,8 @@ impl FromStr for PairTarget {
     }
 }
 
-/// Whether a destination of `ssh`, which has none, ends with a port. IPv6 has several colons.
+/// Whether a destination of `ssh` ends with a port, which `ssh` does not accept. IPv6 has several
+/// colons.
 fn has_port(destination: &str) -> bool {
     destination.matches(':').count() == 1
 }

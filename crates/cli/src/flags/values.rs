@@ -18,7 +18,7 @@ fn one_of<T: Clone + Send + Sync + 'static>(
     })
 }
 
-/// Parses a codec name in any case. The error lists the valid ones, after `first`.
+/// Parses a codec name in any case. The error lists the valid names, after `first`.
 pub(crate) fn coding_in_line(text: &str, first: &str) -> Result<Coding, String> {
     Coding::named(&text.to_ascii_lowercase())
         .ok_or_else(|| format!("unknown codec `{text}`\nhint: write {first}{}", coding_names()))

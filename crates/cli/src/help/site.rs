@@ -91,8 +91,8 @@ pub(crate) const PAGE: &str = r#"Examples:
   taut page hall,gym --input alsa:hw:1
 
 Speak after "ready", until Ctrl-C: the microphone is sent after the chime. The
-zones lower their music, and raise it after the page. A zone in which an
-announcement of higher priority plays refuses the page."#;
+zones lower their music, and raise it after the page. A zone refuses the page
+while it plays an announcement of higher priority."#;
 
 pub(crate) const PLAY: &str = r#"Examples:
   taut play all closing.wav

@@ -49,7 +49,7 @@ blocks processed and missed, restarts, and rejected clients. Repeated messages
 are logged once in ten seconds, with their count."#;
 
 pub(crate) const PLUGINS: &str = "Examples:
-  # Plugins that this machine would offer with `taut work`, and those left out:
+  # Plugins that this machine would offer with `taut work`, and omitted plugins:
   taut plugins
   # Plugins of another machine; --save offers them to LADSPA hosts here:
   taut plugins --worker studio --save
@@ -57,13 +57,13 @@ pub(crate) const PLUGINS: &str = "Examples:
 Columns, more examples and JSON: taut plugins --help";
 
 pub(crate) const PLUGINS_LONG: &str = r#"Examples:
-  # Plugins that this machine would offer with `taut work`, and those left out:
+  # Plugins that this machine would offer with `taut work`, and omitted plugins:
   taut plugins
   # Plugins of other machines; --save makes them available to LADSPA hosts here:
   taut plugins --worker studio --worker rack=10.0.0.3:17230
   taut plugins --worker studio --save
-  # Save those of all `workers = ["studio", "rack=10.0.0.3:17230"]` in
-  # tautline.toml:
+  # Save the plugins of all workers in tautline.toml, such as
+  # `workers = ["studio", "rack=10.0.0.3:17230"]`:
   taut plugins --save
   # Saved plugins, by the labels that hosts show; no worker is contacted:
   taut plugins --saved

@@ -38,7 +38,7 @@ pub(super) fn show(report: PlainKind) -> Result<(), Failure> {
     complaints.iter().for_each(|why| screen::notify(why));
     if all.is_empty() {
         screen::notify(
-            "no plugins are saved\nhint: taut plugins --worker HOST --save saves those of a worker",
+            "no plugins are saved\nhint: taut plugins --worker HOST --save saves a worker's plugins",
         );
     }
     let list = SavedList { schema: SCHEMA, saved: all.iter().map(SavedRow::of).collect() };

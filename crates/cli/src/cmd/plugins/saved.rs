@@ -12,7 +12,7 @@ use super::ListedWorker;
 use super::known::{StoredWorker, listed_words, meant, ways_to_forget, word_for};
 use crate::failure::Failure;
 
-/// Version of the file, the only one that `tautline.so` reads.
+/// Version of the file. `tautline.so` reads no other version.
 const VERSION: u32 = 1;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) fn keep(workers: &[ListedWorker]) -> Result<Vec<String>, Failure> {
     let (plugins, path) = (if count == 1 { "plugin is" } else { "plugins are" }, path.display());
     let rest = match &*others {
         [] => String::new(),
-        others => format!(", {in_all} in all with those of {}", listed_words(others)),
+        others => format!(", {in_all} in all with the plugins of {}", listed_words(others)),
     };
     sentences.push(format!("{count} {plugins} saved in {path}{rest}"));
     Ok(sentences)
@@ -101,7 +101,7 @@ fn without(mut kept: Vec<Value>, words: &[String]) -> Result<(Vec<Value>, Vec<St
     let known: Vec<_> = kept.iter().map(StoredWorker::kept).collect();
     if known.is_empty() {
         return Err(Failure::usage(
-            "no plugins are saved\nhint: taut plugins --worker HOST --save saves those of a worker",
+            "no plugins are saved\nhint: taut plugins --worker HOST --save saves a worker's plugins",
         ));
     }
     let mut gone: Vec<String> = Vec::new();

@@ -111,7 +111,7 @@ pub(super) fn check_clock(flags: &Recv) -> Result<(), Failure> {
     let other = |from: &&Address| !matches!(from.form(), WireForm::Avtp(_));
     match flags.from.iter().find(other) {
         Some(from) if flags.clock.is_some() => Err(Failure::usage(format!(
-            "--clock is for AVTP streams, and {from} is none\nhint: leave --clock out, or receive from avtp://"
+            "--clock is for AVTP streams, but {from} is not one\nhint: leave --clock out, or receive from avtp://"
         ))),
         _ => Ok(()),
     }
@@ -151,7 +151,7 @@ const fn is_group(address: &[u8; 6]) -> bool {
     address[0] & 1 == 1
 }
 
-/// The followed clock has its own socket, or that of a stream with its address.
+/// The followed clock has its own socket, or shares the socket of a stream with its address.
 pub(super) fn clock(
     flags: &Recv,
     from: &[ReceiveAddress<'_>],

@@ -92,9 +92,11 @@ impl SendLines {
         sockets::set(&mut udp, &addresses, &resolved).map_err(|failure| failure.to_string())?;
         let ways = |udp: &UdpOptions| (udp.interface.clone(), udp.ttl, udp.loopback);
         if ways(&udp) != ways(opened) {
-            return Err("the socket has another iface, ttl or loop\nhint: write those again, or \
-                        restart taut with these"
-                .into());
+            return Err(
+                "iface, ttl and loop cannot change\nhint: keep the old values, or restart \
+                        taut with the new ones"
+                    .into(),
+            );
         }
         udp.destinations = resolved.iter().filter_map(Resolved::media).collect();
         check_destinations(&udp).map_err(|error| error.to_string())?;
