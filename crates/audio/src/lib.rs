@@ -22,7 +22,7 @@ mod tests;
 
 pub use conference::{MAX_PARTS, SharedPart, SharedParts, SharedProcesses, shared};
 pub use opening::{
-    Opened, channels, list, offered, open, open_paced, open_supervised, probe, settle,
+    Opened, channels, list, offered, open, open_paced, open_supervised, probe, settings_now, settle,
 };
 pub use outputs::{MAX_OUTPUT_DELAY, Output, OutputConfig, OutputControl, OutputSettings, outputs};
 pub use software::cable::CableName;

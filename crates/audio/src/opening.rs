@@ -43,6 +43,32 @@ pub fn settle(
     }
 }
 
+/// Settings of an open device now. A JACK server may have another period since; blocks keep theirs.
+pub fn settings_now(spec: &DeviceSpec, direction: Direction, opened: Settings) -> Settings {
+    match spec {
+        DeviceSpec::Jack(client) => {
+            let now = jack::settle(client, direction.into(), opened).ok();
+            now.map_or(opened, |now| opened_as(opened, direction, &now))
+        }
+        _ => opened,
+    }
+}
+
+/// `opened` with the buffer of `now`, in whole blocks.
+fn opened_as(opened: Settings, direction: Direction, now: &Settings) -> Settings {
+    if now.rate != opened.rate {
+        return opened;
+    }
+    match direction {
+        Direction::Capture => Settings { period: opened.period.max(now.period), ..opened },
+        Direction::Playback => {
+            let buffer = now.period.count().max(1).unsigned_abs() * u64::from(now.periods);
+            let periods = buffer.div_ceil(opened.period.count().max(1).unsigned_abs());
+            Settings { periods: u32::try_from(periods).unwrap_or(u32::MAX), ..opened }
+        }
+    }
+}
+
 /// Settings for each supported one of `wanted`, in order. Queries once: a server for the first rate
 /// and its channel counts; a file or cable for the first only.
 pub fn offered(
@@ -167,4 +193,31 @@ fn open_again(
     Box::new(move || {
         open_alone(&spec, direction.into(), settings, Extras::default(), (&notes, &latency))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tautline_proto::time::Frames;
+    use tautline_proto::units::{Channels, Rate};
+
+    use super::*;
+
+    #[test]
+    fn open_device_has_the_new_buffer_of_its_server() {
+        let of = |period, periods| {
+            let (rate, channels) = (Rate::HZ_48000, Channels::STEREO);
+            Settings { rate, channels, period: Frames::new(period), periods }
+        };
+        for (opened, now, played, captured) in [
+            (of(64, 3), of(64, 3), of(64, 3), of(64, 3)),
+            (of(64, 3), of(256, 3), of(64, 12), of(256, 3)),
+            (of(256, 3), of(64, 3), of(256, 1), of(256, 3)),
+            (of(100, 2), of(64, 3), of(100, 2), of(100, 2)),
+        ] {
+            assert_eq!(opened_as(opened, Direction::Playback, &now), played);
+            assert_eq!(opened_as(opened, Direction::Capture, &now), captured);
+        }
+        let other = Settings { rate: Rate::HZ_44100, ..of(1024, 3) };
+        assert_eq!(opened_as(of(64, 3), Direction::Playback, &other), of(64, 3));
+    }
 }

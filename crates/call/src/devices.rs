@@ -2,7 +2,8 @@
 
 use tautline_audio::echo::WithoutEcho;
 use tautline_audio::{
-    DeviceSpec, Extras, Notes, Opened, SharedParts, StreamLatency, open_supervised, shared,
+    DeviceSpec, Extras, Notes, Opened, SharedParts, StreamLatency, open_supervised, settings_now,
+    shared,
 };
 use tautline_dsp::format::SampleFormat;
 use tautline_engine::monitor::run::Running;
@@ -29,6 +30,14 @@ impl DevicePair {
     pub fn take(&self) -> [Span; 2] {
         let Self { capture, playback } = self;
         [capture.rate.span_of(capture.period), min_latency(Span::ZERO, playback)]
+    }
+
+    /// The settings now, of open devices. Asks a JACK server, which waits a second for an answer.
+    pub(crate) fn now(&self, config: &Config) -> Self {
+        Self {
+            capture: settings_now(&config.input, Direction::Capture, self.capture),
+            playback: settings_now(&config.output, Direction::Playback, self.playback),
+        }
     }
 
     /// Rate and channels.
@@ -249,7 +258,7 @@ impl SharedDevices {
             latency.set(longest.unwrap_or(Span::ZERO));
         }
         let notes = self.sides.each_ref().map(|(notes, _)| notes.take());
-        self.event_sender.notify(notes.iter().rev().flatten());
+        self.event_sender.notify_all(notes.iter().rev().flatten());
     }
 
     /// Returns how often other callers' sound was searched again, and its missing periods.

@@ -409,7 +409,8 @@ impl Follower {
         self.latency.set(progress.link_offset);
         self.state.packets.store(progress.packets, Ordering::Relaxed);
         self.state.left.store(progress.left, Ordering::Relaxed);
-        self.event_sender.notify(progress.notes.iter().chain(&self.notes.take()));
+        self.event_sender.notify(progress.notes.iter());
+        self.event_sender.notify_all(self.notes.take().iter());
     }
 }
 

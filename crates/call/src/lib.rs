@@ -382,4 +382,9 @@ impl NoteSender {
             }
         }
     }
+
+    /// Sends all notes of devices, as each loss and each return counts. No peer causes these.
+    pub(crate) fn notify_all<'a>(&self, notes: impl Iterator<Item = &'a String>) {
+        notes.for_each(|note| (self.events)(Event::Note(note.clone())));
+    }
 }

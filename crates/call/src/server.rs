@@ -12,7 +12,7 @@ use tautline_io::clock;
 use tautline_io::link::muxed::FarAddress;
 use tautline_proto::call::CallId;
 use tautline_proto::call::answering::{Answering, AnsweringStep, CallLimits, ConnectionId};
-use tautline_proto::call::message::CallReason;
+use tautline_proto::call::message::{CallMessage, CallReason};
 use tautline_proto::call::terms::{CallAdaptation, CallPath, CallTerms};
 use tautline_proto::call::transport::{CalledTransport, SoundChange, TransportStep};
 use tautline_proto::device::Direction;
@@ -64,6 +64,9 @@ pub struct ServerConfig {
 /// A server; call `turn` repeatedly.
 pub struct Server {
     config: ServerConfig,
+    /// As opened.
+    opened: DevicePair,
+    /// As of the newest call.
     devices: DevicePair,
     server: ApiServer,
     happened: Receiver<ConnectionEvent>,
@@ -137,6 +140,7 @@ impl Server {
         }
         Ok(Self {
             config,
+            opened: devices,
             devices,
             server,
             happened,
@@ -267,6 +271,9 @@ impl Server {
                 self.connections.insert(line.id, *line);
             }
             ConnectionEvent::Said(line, message) => {
+                if matches!(*message, CallMessage::Call { resumes: None, .. }) {
+                    self.follow_devices();
+                }
                 let fresh = fresh_call().ok_or_else(|| {
                     running("cannot read random bytes\nhint: check that getrandom is allowed here")
                 })?;
@@ -285,6 +292,13 @@ impl Server {
         }
         self.take_steps();
         Ok(())
+    }
+
+    /// The minimum latency of a call is that of the devices now.
+    fn follow_devices(&mut self) {
+        self.devices = self.opened.now(&self.config.end);
+        let [sent, received] = self.devices.take();
+        self.answering.set_takes(received, sent);
     }
 
     fn take_steps(&mut self) {

@@ -194,6 +194,11 @@ impl Answering {
         Self { offer, limits, udp_ports, calls, lines: Vec::new(), steps: VecDeque::new() }
     }
 
+    /// Sets the devices' share of received and sent latency, for later calls and changes.
+    pub const fn set_takes(&mut self, received: Span, sent: Span) {
+        (self.offer.there.takes, self.offer.back.takes) = (Some(received), Some(sent));
+    }
+
     /// Sets the limits.
     #[must_use]
     pub fn limited(self, limits: CallLimits) -> Self {
