@@ -101,13 +101,14 @@ fn callers_latency_precedes_the_called_ends() {
     let (mut one, mut other) = (offer(&[48_000], &BOTH), offer(&[48_000], &BOTH));
     let ms = Span::from_millis;
     assert_eq!(one.choose(&other).unwrap().latency, CallLatency::Auto { maximum: ms(250) });
-    for latency in [CallLatency::Kept(ms(20)), CallLatency::Auto { maximum: ms(150) }] {
-        other.latency = Some(latency);
-        assert_eq!(one.choose(&other).unwrap().latency, latency);
-    }
-    for latency in [CallLatency::Kept(ms(8)), CallLatency::Auto { maximum: ms(80) }] {
-        one.latency = Some(latency);
-        assert_eq!(one.choose(&other).unwrap().latency, latency);
+    let auto = |millis| CallLatency::Auto { maximum: ms(millis) };
+    for called in [CallLatency::Kept(ms(20)), auto(150)] {
+        (one.latency, other.latency) = (None, Some(called));
+        assert_eq!(one.choose(&other).unwrap().latency, called);
+        for latency in [CallLatency::Kept(ms(8)), auto(80), CallLatency::AUTO] {
+            one.latency = Some(latency);
+            assert_eq!(one.choose(&other).unwrap().latency, latency);
+        }
     }
     let hour = Span::from_secs(3_600);
     for latency in [CallLatency::Kept(hour), CallLatency::Auto { maximum: hour }] {
