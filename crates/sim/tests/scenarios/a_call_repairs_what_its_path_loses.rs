@@ -7,6 +7,7 @@ use tautline_proto::redundancy::Redundancy;
 use tautline_proto::stream::Coding;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::Channels;
+use tautline_sim::clock::TrueTime;
 use tautline_sim::link::{Bottleneck, Loss, PathModel};
 use tautline_sim::received::Received;
 use tautline_sim::scenario::Scenario;
@@ -143,6 +144,36 @@ fn default_call_adapts_if_its_copies_do_not_fit() {
         );
         // Without redundancy and adaptation: 320 or more.
         assert!(later - begin <= 240, "{rate} bit/s: {begin}, {later}");
+    }
+}
+
+/// Copies need a constant time, so an adaptive latency settles.
+#[test]
+fn latency_of_constant_redundancy_settles() {
+    let l16 = Coding::from(SampleFormat::L16);
+    for (coding, frames) in [(l16, 48), (Coding::from(SampleFormat::L24), 120)] {
+        for loss in [Loss::NONE, Loss::random(0.02)] {
+            let way = Span::from_millis(20);
+            let path = PathModel { loss, ..PathModel::ideal(way) };
+            let ends = [5, 6].map(|seed| Scenario {
+                redundancy: Redundancy::Copies(1),
+                ..Scenario::call(coding, Frames::new(frames), path.clone(), seed)
+            });
+            let mut call = Duplex::new(ends);
+            call.run(Span::from_secs(120));
+            for received in call.worlds.map(|world| world.finish().remove(0)) {
+                let half = received
+                    .offsets
+                    .partition_point(|(at, _)| at.since(TrueTime::ZERO) < Span::from_secs(60));
+                let kept = received.offsets[half - 1..].iter().map(|(_, offset)| *offset);
+                let (shortest, longest) = (kept.clone().min().unwrap(), kept.max().unwrap());
+                let advised = received.advised.expect("packets arrived");
+                println!("{coding:?}: {shortest} to {longest}, {advised} advised");
+                // The path, 10 ms for copies, and the devices.
+                assert!(longest <= way + Span::from_millis(20), "{received}");
+                assert!(advised <= longest + Span::from_millis(1), "{received}");
+            }
+        }
     }
 }
 
