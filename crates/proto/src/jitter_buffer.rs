@@ -37,10 +37,10 @@ use format_proof::FormatProof;
 use need::Measuring;
 pub use others::OtherType;
 use others::OtherTypes;
-use repair::WholeCopies;
 pub use outcome::{
     Accepted, Hole, Playable, PlayoutSound, PullTimes, Pulled, Received, Resync, Stranger,
 };
+use repair::WholeCopies;
 pub use status::{ReceiveCommand, StreamStatus};
 pub use step::LateRun;
 use step::StepFinder;

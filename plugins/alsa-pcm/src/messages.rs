@@ -125,7 +125,9 @@ fn receiving(address: &str, note: &ReceiveNote) -> String {
             format!("{address}: packets arrive again after {:.1} s", silence.as_millis_f64() / 1e3)
         }
         ReceiveNote::DeviceLost => {
-            format!("{address}: the sender's device stopped; the sender sends silence until it is back")
+            format!(
+                "{address}: the sender's device stopped; the sender sends silence until it is back"
+            )
         }
         ReceiveNote::DeviceBack(silence) => format!(
             "{address}: the sender's device is back after {:.1} s without sound",

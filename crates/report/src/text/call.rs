@@ -175,7 +175,8 @@ mod tests {
     use super::super::{Detail, render_calls};
     use crate::distribution::Distribution;
     use crate::{
-        Counters, GapReport, LatencyReport, RemoteReceiver, Report, SenderDeviceReport, StreamReport,
+        Counters, GapReport, LatencyReport, RemoteReceiver, Report, SenderDeviceReport,
+        StreamReport,
     };
     use tautline_proto::time::Span;
 
