@@ -290,12 +290,12 @@ impl JitterBuffer {
         self.counters.underrun_discarded += given_up.not_received;
         self.counters.trace_overflow += given_up.unfollowed;
         self.counters.lost -= u64::from(self.turns.keep(kept));
-        self.repair(packet, &kept, &format, brought);
-        let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
         if let Some(newest) = newest.filter(|newest| sequence < *newest && placed == Placed::Whole)
         {
             self.count_copy(newest - sequence, newest);
         }
+        self.repair(packet, &kept, &format, brought);
+        let accepted = Accepted { media, payload: packet.payload, sample: format.sample };
         // Compressed frames are reported via [`Self::take_decoded`].
         if format.codec.is_none() {
             self.report_playable(placed, &kept, brought);
