@@ -33,7 +33,8 @@ impl SenderDevice {
         let before = last.map_or(first, |(_, last)| last);
         let replaced = (reported.replaced - before.replaced).max(Span::ZERO);
         self.total.replaced += replaced;
-        self.total.xruns += reported.xruns.saturating_sub(before.xruns);
+        let xruns = reported.xruns.saturating_sub(before.xruns);
+        self.total.xruns = self.total.xruns.saturating_add(xruns);
         match (replaced > Span::ZERO, self.lost) {
             (true, lost) => {
                 self.lost = Some(lost.unwrap_or(Span::ZERO) + replaced);
