@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::building::{Building, card_process, end, results};
 use crate::common::program::Call;
-use crate::common::{Lack, shared, skipped, until};
+use crate::common::{shared, until};
 
 /// Faults that `taut zones` lists: kind, name, and whether it lasts.
 fn faults(zones: &Call) -> Vec<(String, String, bool)> {
@@ -156,22 +156,4 @@ fn frozen_card_process_is_restarted_and_stops_the_watchdog() {
         node.end().well();
         while next() != "STOPPING=1" {}
     });
-}
-
-#[test]
-fn systemd_accepts_the_unit_of_a_node() {
-    let folder = crate::common::Folder::new();
-    let unit = folder.file("taut-node.service");
-    let text = include_str!("../../../../packaging/taut-node.service");
-    let taut = format!("{}/taut", folder.path().display());
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_taut"), &taut).unwrap();
-    std::fs::write(&unit, text.replace("@PREFIX@/bin/taut", &taut)).unwrap();
-    let verify = Command::new("systemd-analyze").args(["--man=no", "verify"]).arg(&unit).output();
-    let Ok(verified) = verify else {
-        skipped(Lack::Package, "systemd-analyze is not installed (systemd)");
-        return;
-    };
-    let messages = String::from_utf8_lossy(&verified.stderr).into_owned();
-    assert!(!messages.contains("taut-node"), "{messages}");
-    assert!(text.contains("\nType=notify\n") && text.contains("\nRestartPreventExitStatus=2\n"));
 }

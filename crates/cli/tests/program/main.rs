@@ -90,6 +90,7 @@ mod taps;
 mod top;
 mod trust;
 mod tutorials;
+mod units;
 mod verdicts;
 mod voice;
 mod work_log;
