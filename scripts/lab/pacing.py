@@ -105,10 +105,10 @@ def arrivals(pacing, *more, seconds=3):
     """Timestamps of packets of class A from taut. All must arrive."""
     with tapped(seconds=seconds + 4) as stamps, sending(TO["AVTP"][0], pacing, *more, seconds=seconds) as streams:
         pass
-    counters, unlaunched = streams[0]["counters"], streams[0]["pacing"]["dropped_by_queue"]
+    counters, dropped = streams[0]["counters"], streams[0]["pacing"]["dropped_by_queue"]
     sent, errors = counters["packets_sent"], counters.get("send_errors", 0)
-    if unlaunched or errors or len(stamps) != sent or sent < 8000 * seconds - 100:
-        raise Wrong(f"{len(stamps)} of {sent} packets arrived with {pacing}, {unlaunched} unlaunched, {errors} refused")
+    if dropped or errors or len(stamps) != sent or sent < 8000 * seconds - 100:
+        raise Wrong(f"{len(stamps)} of {sent} packets arrived with {pacing}, {dropped} dropped, {errors} refused")
     return stamps
 
 
@@ -192,15 +192,15 @@ def what_an_etf_drops_is_counted_and_named_by(protocol):
     # etf counts accepted packets that it drops later as overlimits.
     etf = next(queue for queue in json.loads(shown.stdout) if queue["kind"] == "etf")
     dropped, missed = etf["drops"], etf["overlimits"]
-    counters, unlaunched = streams[0]["counters"], streams[0]["pacing"]["dropped_by_queue"]
+    counters, counted = streams[0]["counters"], streams[0]["pacing"]["dropped_by_queue"]
     sent, errors = counters["packets_sent"], counters.get("send_errors", 0)
     with open(LEDGER) as ledger:
         lines = list(csv.DictReader(ledger))
     named = [line for line in lines if line["dropped_by_queue"] == "1"]
     left = sum(line["left"] != "" for line in named)
-    result = (f"{dropped} of {sent} packets dropped, {missed} of them after they were accepted; {unlaunched} counted, "
+    result = (f"{dropped} of {sent} packets dropped, {missed} of them after they were accepted; {counted} counted, "
             f"{len(named)} of {len(lines)} lines named; {len(stamps)} arrived, {errors} refused, {left} both")
-    if not 0 < missed < dropped or unlaunched != dropped or len(named) != dropped or left or errors:
+    if not 0 < missed < dropped or counted != dropped or len(named) != dropped or left or errors:
         raise Wrong(result)
     if len(lines) != sent or len(stamps) + dropped != sent:
         raise Wrong(result)
