@@ -622,9 +622,11 @@ impl Caller {
             }
             CallOver::NotReached => Err(match failed {
                 Some(DialError::Trust(error)) => error.into(),
-                Some(error @ DialError::Cut(_)) => Error::Open(format!(
-                    "{error}\nhint: see the log of taut serve there, and call again"
-                )),
+                Some(error @ DialError::Cut(_)) if !error.to_string().contains("\nhint: ") => {
+                    Error::Open(format!(
+                        "{error}\nhint: see the log of taut serve there, and call again"
+                    ))
+                }
                 Some(error) => Error::Open(error.to_string()),
                 None => Error::Open(format!(
                     "{host} closed the connection\nhint: see the log of taut serve there"

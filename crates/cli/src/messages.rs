@@ -102,7 +102,7 @@ pub(crate) fn in_a_call(note: &Note<'_>) -> Option<String> {
         }
         | Note::Receiving { note: ReceiveNote::Stopped | ReceiveNote::Resumed(_), .. } => None,
         Note::Receiving { address, note: ReceiveNote::HeavyLoss(percent) } => Some(format!(
-            "{address}: {percent} % of the received packets are lost; without --format, the call adapts within seconds"
+            "{address}: {percent} % of the received packets are lost; the call adapts within seconds, unless it has a fixed --format"
         )),
         Note::Receiving { address, note: ReceiveNote::Loss(percent) } => {
             Some(format!("{address}: {percent} % of the received packets are lost; {LOSS_HINT}"))

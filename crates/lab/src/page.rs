@@ -21,7 +21,8 @@ use tautline_report::ledger::STAGES;
 
 pub fn page(report: &LabReport) -> String {
     let mut out = header(&report.experiment, &report.question);
-    out.extend(report.answer.iter().map(|answer| format!("<p>{}</p>", escaped(answer))));
+    let answer = report.answer.iter().flat_map(|answer| answer.lines());
+    out.extend(answer.map(|line| format!("<p>{}</p>", escaped(line))));
     out += &command(&report.command);
     for (number, host) in report.hosts.iter().enumerate() {
         if !report.hosts[..number].contains(host) {

@@ -110,7 +110,7 @@ impl LedgerPacket for SentPacket {
             handed: number("handed")?,
             launched: number("launched").or_else(|| number("handed"))?,
             left: number("left"),
-            dropped_by_queue: number("unlaunched") == Some(1),
+            dropped_by_queue: number("dropped_by_queue") == Some(1),
         })
     }
 
@@ -316,7 +316,7 @@ pub struct SentEntry {
 
 impl LedgerEntry for SentEntry {
     const HEAD: &'static str =
-        "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched";
+        "rtp_timestamp,capture,taken,packed,due,handed,launched,left,dropped_by_queue";
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let Departure { capture, taken, packed, due, handed, launched, .. } = self.departure;

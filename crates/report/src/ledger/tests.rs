@@ -65,7 +65,7 @@ fn the_way_of_a_packet_that_is_launched_begins_with_its_launch() {
 /// late; lost; discarded by an underrun; dropped by the queue. The receiver's clock is 1000 ns
 /// ahead. The late packet was read before its time at the DAC.
 fn joined() -> JoinedLedgers {
-    let sent = "rtp_timestamp,capture,taken,packed,due,handed,launched,left,unlaunched\n\
+    let sent = "rtp_timestamp,capture,taken,packed,due,handed,launched,left,dropped_by_queue\n\
                 0,0,10,30,31,35,35,,0\n\
                 1,100,110,130,131,135,142,,0\n2,200,210,230,231,235,235,,0\n3,300,310,330,331,335,335,,0\n\
                 4,400,410,430,431,435,435,,0\n5,500,510,530,531,535,535,,0\n6,600,610,630,631,635,700,,1\n";

@@ -231,12 +231,12 @@ fn hint(
         }
         "lost" if gaps.lost_in_outages * 2 > gaps.lost => {
             let others = gaps.lost.saturating_sub(gaps.lost_in_outages);
-            match hints.repairs.hint().filter(|_| others > 0) {
+            match hints.repairs.hint(others).filter(|_| others > 0) {
                 Some(fix) => format!("{INTERRUPTED}; for the other {others} lost: {fix}"),
                 None => INTERRUPTED.to_owned(),
             }
         }
-        "lost" => return hints.repairs.hint(),
+        "lost" => return hints.repairs.hint(gaps.lost),
         "receiver late" | "discarded" => {
             format!("this program ran late: {}", run_in_time(scheduler))
         }

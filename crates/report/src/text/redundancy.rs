@@ -120,8 +120,8 @@ impl Repairs {
         writeln!(out)
     }
 
-    /// Fix for losses. `None` if each would harm more.
-    pub(super) fn hint(&self) -> Option<String> {
+    /// Fix for `lost` packets. `None` if each fix would harm more.
+    pub(super) fn hint(&self, lost: u64) -> Option<String> {
         if let Some(needs) = self.needs() {
             let configured = Nanos(self.configured_ns);
             return Some(format!(
@@ -129,7 +129,7 @@ impl Repairs {
             ));
         }
         let fix = match self.call {
-            Some(call) => self.hint_in_call(call)?,
+            Some(call) => self.hint_in_call(call, lost)?,
             None if self.repair.is_none() && self.repaired == 0 => {
                 "use --redundancy auto at the sender"
             }
@@ -141,17 +141,19 @@ impl Repairs {
         Some(fix.to_owned())
     }
 
-    fn hint_in_call(&self, call: Call) -> Option<&'static str> {
+    fn hint_in_call(&self, call: Call, lost: u64) -> Option<&'static str> {
         match self {
             Self { tcp: false, .. } if !call.redundant => {
                 Some("use --redundancy auto (repairs losses)")
             }
-            Self { lost, packets, .. } if *lost <= packets / FEW => None,
-            Self { coded: false, .. } => Some("use --format auto (fewer bits), or a cable"),
+            Self { packets, .. } if lost <= packets / FEW => None,
+            // A connection that carries too little loses what waits for too long.
+            Self { tcp: true, coded: false, .. } => {
+                Some("use --format auto (fewer bits), or a cable")
+            }
             Self { tcp: true, .. } => Some(LESS_TRAFFIC),
-            _ => Some(
-                "the network loses more than can be repaired: use a cable, or less other traffic",
-            ),
+            // By default, repairs begin after three seconds of losses.
+            _ => Some("use --redundancy auto and --latency auto (time for repairs), or a cable"),
         }
     }
 }
@@ -209,20 +211,23 @@ mod tests {
         let ended = reported(Repairs { repair: None, ..repairs });
         assert!(ended.contains("use a longer --redundancy-budget"), "{ended}");
         assert_eq!(reported(Repairs::default()).lines().count(), 1);
-        let fix = |repairs: Repairs| repairs.hint();
+        let fix = |repairs: Repairs| repairs.hint(repairs.lost);
         let call = |redundant| Repairs { call: Some(Call { redundant }), ..Repairs::default() };
         let off = call(false);
         let told =
             |fix: &Option<String>, option| fix.as_ref().is_some_and(|fix| fix.contains(option));
         assert!(told(&fix(off), "--redundancy auto"), "{:?}", fix(off));
-        // With redundancy, and by TCP, which carries none.
-        for on in [call(true), Repairs { tcp: true, ..off }] {
-            let on = Repairs { packets: 10_000, lost: 51, ..on };
-            let fewer = fix(on);
-            assert!(told(&fewer, "--format auto") && !told(&fewer, "--redundancy"), "{fewer:?}");
-            let coded = fix(Repairs { coded: true, ..on });
-            assert!(told(&coded, "cable") && !told(&coded, "--"), "{coded:?}");
-            assert_eq!(fix(Repairs { lost: 50, ..on }), None);
+        let lossy = |repairs| Repairs { packets: 10_000, lost: 51, ..repairs };
+        let more = fix(lossy(call(true)));
+        assert!(told(&more, "--latency auto") && !told(&more, "--format"), "{more:?}");
+        // TCP carries no redundancy.
+        let tcp = lossy(Repairs { tcp: true, ..off });
+        let fewer = fix(tcp);
+        assert!(told(&fewer, "--format auto") && !told(&fewer, "--redundancy"), "{fewer:?}");
+        let coded = fix(Repairs { coded: true, ..tcp });
+        assert!(told(&coded, "cable") && !told(&coded, "--"), "{coded:?}");
+        for few in [lossy(call(true)), tcp] {
+            assert_eq!(few.hint(50), None);
         }
     }
 
