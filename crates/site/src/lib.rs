@@ -279,7 +279,7 @@ impl Site {
 
 /// Paths at which commands look for the file, in order.
 pub fn usual_paths() -> impl Iterator<Item = PathBuf> {
-    let home = std::env::var_os("TAUT_HOME").map(PathBuf::from);
-    let folders = [Some(PathBuf::new()), home, Some("/etc/tautline".into())];
+    let own = tautline_api::trust::usual_folder().ok();
+    let folders = [Some(PathBuf::new()), own, Some("/etc/tautline".into())];
     folders.into_iter().flatten().map(|folder| folder.join(FILE_NAME))
 }

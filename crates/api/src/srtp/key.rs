@@ -216,14 +216,14 @@ pub fn allow_description(path: &Path) -> Result<(), TrustError> {
 
 /// Reads a key file. Rejects a file that other users can read or change.
 pub fn read_key(path: &Path) -> Result<MasterKey, TrustError> {
-    let content = |what| TrustError::Content {
-        path: path.to_owned(),
-        what,
-        hint: "name a file that taut srtp-key created",
-    };
+    let content = |what, hint| TrustError::Content { path: path.to_owned(), what, hint };
     let text = files::read(path, &RULES)?;
-    let text = text.ok_or_else(|| content("no such file".to_owned()))?;
-    text.parse().map_err(|error: super::NoMasterKey| content(error.to_string()))
+    let text = text.ok_or_else(|| {
+        let hint = "copy the key of the other machines; for a building, run taut site push there";
+        content("no such file".to_owned(), hint)
+    })?;
+    let hint = "name a file that taut srtp-key created";
+    text.parse().map_err(|error: super::NoMasterKey| content(error.to_string(), hint))
 }
 
 /// Readable only by its owner. Never overwrites a file.

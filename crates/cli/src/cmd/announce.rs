@@ -348,7 +348,7 @@ impl<'a> Call<'a> {
                     if !is_noted {
                         is_noted = true;
                         self.flags.voice.voice().notify(&format!(
-                            "waiting until {} are free, for at most {limit}",
+                            "waiting until other announcements end in {}, for at most {limit}",
                             left.join(", ")
                         ));
                     }

@@ -132,7 +132,7 @@ fn found() -> Result<PathBuf, Failure> {
     usual_paths().find(|path| path.exists()).ok_or_else(|| {
         let places: Vec<_> = usual_paths().map(|path| path.display().to_string()).collect();
         Failure::open(format!(
-            "no building file at {}\nhint: write taut site check FILE",
+            "no building file at {}\nhint: run it in the folder of the file, or name the file",
             places.join(", ")
         ))
     })

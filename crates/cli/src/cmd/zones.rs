@@ -52,9 +52,12 @@ pub(crate) fn acknowledge(flags: &AckFlags) -> Result<(), Failure> {
     for (node, request) in requests {
         match client.acknowledge(node, &request) {
             Ok(done) => {
-                let cleared = |fault: &FaultState| format!("cleared: {fault}: {}", fault.reason);
+                let cleared =
+                    |fault: &FaultState| format!("{node}: cleared: {fault}: {}", fault.reason);
                 done.cleared.iter().for_each(|it| screen::emit(&on_one_line(&cleared(it))));
-                let lasting = |fault: &FaultState| format!("{fault}: {}; it lasts", fault.reason);
+                let lasting = |fault: &FaultState| {
+                    format!("node {node}: {fault}: {}; it lasts", fault.reason)
+                };
                 faults.extend(done.lasting.iter().map(lasting));
             }
             Err(why) => faults.push(format!("node {node}: {why}")),

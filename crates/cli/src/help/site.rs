@@ -21,8 +21,8 @@ pub(crate) const SITE_PUSH: &str = r#"Examples:
   taut site push
   taut site push /srv/school/building.toml
 
-Copies the file, and the .wav, .flac and .ics files that it names below its
-folder. Each node must run taut node and trust this machine (taut pair).
+Copies the file, and the .key, .wav, .flac and .ics files that it names below
+its folder. Each node must run taut node and trust this machine (taut pair).
 It keeps what it has if the file has a lower epoch or mistakes, or if its own
 file of this epoch differs. Cards and sources that did not change play on.
 

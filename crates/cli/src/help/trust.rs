@@ -23,10 +23,11 @@ pub(crate) const PAIR: &str = r#"Examples:
   taut pair studio=ssh:user@10.0.0.2
 
 Each machine then has the other's key in its list (taut trust --list), and
-trusts it for taut call, taut serve and taut work; those that run use it at
-once. If the codes differ, a machine in between may have answered: type n, check
-the address and the network, and pair again. Each attempt is one guess in a
-million. The machine that waits needs TCP port 17251 open meanwhile.
+trusts it for taut call, taut serve and taut work, and for the zones and the
+building file of taut node. Programs that run use it at once. If the codes
+differ, a machine in between may have answered: type n, check the address and
+the network, and pair again. Each attempt is one guess in a million. The machine
+that waits needs TCP port 17251 open meanwhile.
 
 Exit status: 0 paired, 1 not confirmed or lost, 3 not reached."#;
 
@@ -60,11 +61,12 @@ pub(crate) const TRUST: &str = r#"Examples:
   taut trust --list
   taut trust --remove studio
 
-A trusted machine may run all plugins of `taut work` here, and may call
-`taut serve`. Both machines must trust each other. The list is trusted.toml,
-next to identity.pem (see `taut id`). Running programs notice changes
-immediately. A removed machine cannot open new streams. Open plugin streams
-continue until they are closed, calls end within two seconds.
+A trusted machine may run all plugins of `taut work` here, call `taut serve`,
+and change the zones and the building file of `taut node`. Both machines must
+trust each other. The list is trusted.toml, next to identity.pem (`taut id`).
+Running programs notice changes immediately. A removed machine cannot open new
+streams. Open plugin streams continue until they are closed, calls end within
+two seconds.
 
 For scripts, --list --report json:
   { "schema": 2, "trusted": [ { "name", "key", "pin" } ] }"#;
