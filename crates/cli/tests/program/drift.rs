@@ -13,8 +13,8 @@ fn cards_too_far_apart_have_no_drift() {
     shared(|| {
         let lab = Lab::straight();
         let recv = lab.recv_to("virtual:?ppm=3000", CARDS);
-        // The note comes after 10 s with rates too far apart, which take a second to find.
-        lab.send(&format!("--input tone:997 --duration 15s {CARDS}")).end().well();
+        // The note comes after 10 s: the rates must be certain for 5 s.
+        lab.send(&format!("--input tone:997 --duration 16s {CARDS}")).end().well();
         let received = recv.end().report();
         let reported = received.notes().iter().filter(|note| note.contains("600 ppm")).count();
         assert_eq!(reported, 1, "{:#}", received.0);

@@ -13,7 +13,7 @@ const WINDOW: Span = Span::from_secs(3);
 const PACKETS: u64 = 50;
 /// Minimum time with rates too far apart. A shorter time may be due to an outage: for seconds after
 /// it, the clock mapping moves faster than any card drifts.
-const CERTAIN: Span = Span::from_secs(10);
+const CERTAIN: Span = Span::from_secs(5);
 
 #[derive(Debug, Clone)]
 pub(super) struct Interruptions {
@@ -107,8 +107,8 @@ mod tests {
             });
             judged.map(|millis| millis / 1_000)
         };
-        assert_eq!(certain(5_000, 40_000), Some(12), "no outage");
+        assert_eq!(certain(5_000, 40_000), Some(7), "no outage");
         assert_eq!(certain(20_000, 25_000), None, "found again");
-        assert_eq!(certain(20_000, 40_000), Some(30));
+        assert_eq!(certain(20_000, 40_000), Some(25));
     }
 }
