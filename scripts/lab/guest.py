@@ -35,8 +35,8 @@ def write(path, text):
         file.write(text)
 
 
-def wait_until(true, otherwise):
-    until = time.monotonic() + 10
+def wait_until(true, otherwise, seconds=10):
+    until = time.monotonic() + seconds
     while not true():
         if time.monotonic() > until:
             raise Wrong(otherwise)

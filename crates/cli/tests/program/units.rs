@@ -39,6 +39,8 @@ fn systemd_accepts_units() {
         let Some((_, messages)) = systemd_analyze(&["--man=no", "verify", &unit]) else { return };
         assert!(!messages.contains("taut-"), "{name}: {messages}");
         assert!(text.contains("\nRestartPreventExitStatus=2\n"), "{name}");
+        // Only a node reports its progress.
+        assert_eq!(text.contains("\nType=notify\n"), name == "taut-node.service", "{name}");
     }
 }
 
