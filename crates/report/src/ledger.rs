@@ -337,7 +337,8 @@ const OUTCOMES: [(&str, &str); 6] = [
     ("played", "played"),
     ("late", "late"),
     ("underrun", "discarded by underruns"),
-    ("lost", "lost on the way (redundancy may have rebuilt them)"),
+    // The log has no line for a lost packet, a rebuilt one, or one that it had no room for.
+    ("missing", "missing in the receiver's log (lost, rebuilt or not logged)"),
     ("dropped", "dropped by the sender's queue"),
     ("unlogged", "before or after the receiver's log"),
 ];

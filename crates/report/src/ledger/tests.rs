@@ -62,7 +62,7 @@ fn the_way_of_a_packet_that_is_launched_begins_with_its_launch() {
 }
 
 /// Seven packets: before the log; launched 7 ns after hand-over and resampled; without a clock;
-/// late; lost; discarded by an underrun; dropped by the queue. The receiver's clock is 1000 ns
+/// late; missing in the log; discarded by an underrun; dropped by the queue. The receiver's clock is 1000 ns
 /// ahead. The late packet was read before its time at the DAC.
 fn joined() -> JoinedLedgers {
     let sent = "rtp_timestamp,capture,taken,packed,due,handed,launched,left,dropped_by_queue\n\
@@ -108,7 +108,7 @@ fn packets_that_were_not_played_have_no_time_at_the_dac() {
         (1, "unlogged", [true, false, false, false, false]),
         (2, "played", [true; 5]),
         (4, "late", [true, true, false, false, false]),
-        (5, "lost", [true, false, false, false, false]),
+        (5, "missing", [true, false, false, false, false]),
         (6, "underrun", [true, true, false, false, false]),
         (7, "dropped", [true, false, false, false, false]),
     ] {
