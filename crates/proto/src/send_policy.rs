@@ -196,6 +196,8 @@ pub struct SendPolicy {
     audible_loss: LastingLoss,
     unrepaired_loss: LastingLoss,
     path_size: Option<PathSize>,
+    /// One-way time to the farthest receiver.
+    path: Span,
     /// Frames per packet, fewer than in the format if longer packets may not pass.
     packet: Frames,
     /// Rate of the previous rate control, in bits per second.
@@ -232,6 +234,7 @@ impl SendPolicy {
             audible_loss: LastingLoss::AUDIBLE,
             unrepaired_loss: LastingLoss::UNREPAIRED,
             path_size: config.probes_path.then(PathSize::default),
+            path: Span::ZERO,
             packet: config.begins().packet,
             left_off: None,
             unpause: false,

@@ -30,6 +30,20 @@ fn burst_loss_of_20_percent_is_repaired() {
     });
 }
 
+/// Copies that used all of the latency's 20 ms were late behind a path of 8 ms.
+#[test]
+fn copies_leave_early_enough_for_a_long_path() {
+    shared(|| {
+        let mut lab = Lab::start("--delay 8ms --loss 5% --seed 7 --back ideal");
+        let send = "--input tone:997 --duration 4s --latency 20ms --redundancy red:1 --ptime 1ms \
+                    --no-stall-monitor";
+        let carried = lab.carry(send, "--no-stall-monitor");
+        let (lost, repaired) = (carried.received.count("lost"), carried.received.count("repaired"));
+        // Copies are late until the first reports; afterwards one in twenty is lost itself.
+        assert!(repaired > lost, "{repaired} repaired, {lost} lost: {carried}");
+    });
+}
+
 fn at(place: &crate::common::network::Namespace, folder: &Folder, line: &str) -> Call {
     taut(words(line)).in_folder(folder.path()).within(place)
 }

@@ -11,6 +11,8 @@ use crate::time::{LocalTime, Span};
 /// Default repair time; covers at least two packets.
 pub const DEFAULT_BUDGET: Span = Span::from_millis(10);
 const MIN_WINDOW: i64 = 2;
+/// Smaller changes of the path change no layout.
+const PATH_STEP: Span = Span::from_micros(500);
 
 impl SendPolicy {
     /// Limits of redundancy, by latency and reach of packets.
@@ -18,6 +20,8 @@ impl SendPolicy {
         let config = &self.config;
         let bounds = config.redundancy.bounds();
         let leaves = repair_time(self.likewise().without_network(), config.link_offset);
+        // A copy that leaves too late for its path repairs nothing. One packet later is the minimum.
+        let leaves = (leaves - self.path).max(leaves.min(config.format.ptime()));
         let budget = match config.repair_budget {
             // An automatic latency includes the repair time.
             _ if self.is_as_needed() => {
@@ -85,8 +89,19 @@ impl SendPolicy {
         }
     }
 
+    /// Updates the time to the farthest receiver: half of its shortest round trip.
+    fn measure_path(&mut self) {
+        let present = self.receivers.believed().filter(|known| known.is_here());
+        let trips = present.filter_map(|known| known.clock?.known_round_trip());
+        let path = trips.max().unwrap_or(Span::ZERO).half();
+        if (path - self.path).abs() >= PATH_STEP {
+            self.path = path;
+        }
+    }
+
     /// Updates the layout, as requested or for the highest losses.
     pub(super) fn regulate(&mut self, context: &mut SendContext<'_>) {
+        self.measure_path();
         let losses = self.losses(context.now);
         let mut regulator = self.config.redundancy;
         let mut bounds = self.bounds();

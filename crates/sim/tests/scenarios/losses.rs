@@ -50,6 +50,23 @@ fn bursts_leave_little_more_than_no_redundancy_could_bridge() {
     }
 }
 
+/// Real twin: `copies_leave_early_enough_for_a_long_path`.
+#[test]
+fn copies_leave_early_enough_for_a_long_path() {
+    for (seed, way) in [(41, 8), (42, 14), (43, 30)] {
+        let way = Span::from_millis(way);
+        let path = PathModel { loss: Loss::random(0.02), ..PathModel::ideal(way) };
+        let mut scenario = Scenario::one_way(path, seed);
+        scenario.redundancy = Redundancy::Copies(1);
+        scenario.latency = way + Span::from_millis(12);
+        let received = play(scenario, Span::from_secs(60)).remove(0);
+        let Counters { repaired, lost, late, .. } = received.counters;
+        let reported = format!("{way}, seed {seed}: {received}");
+        // Copies are late until the first reports; afterwards one in fifty is lost itself.
+        assert!(repaired > 1_000 && lost < 100 && late == 0, "{reported}");
+    }
+}
+
 // Each cause of gaps alone: sender stall, network hold, program stall, host stall, and loss. Each
 // counts under its own cause only.
 
