@@ -15,8 +15,10 @@ use crate::time::{LocalTime, Span};
 pub enum Late {
     /// Passed to the kernel too late.
     Sender,
-    /// Took longer than the recent fastest, or the departure is unknown.
+    /// Took longer than the recent fastest.
     Network,
+    /// By sender or network: the departure is unknown.
+    Unattributed,
     /// Arrived within the time that a network usually takes, for which the latency leaves no room.
     TooShort,
     /// Read late.
@@ -44,6 +46,8 @@ pub struct Gaps {
     pub late_sender: u64,
     /// Late: the network was slow.
     pub late_network: u64,
+    /// Late: by sender or network.
+    pub late_unattributed: u64,
     /// Late: the latency is too short for a usual network.
     pub late_too_short: u64,
     /// Late: read late, or the device underran.
@@ -65,10 +69,10 @@ pub struct Causes {
     /// Newest arrival; whether network times use the sender's clock.
     newest: LocalTime,
     mapped: bool,
-    late: [u64; 5],
+    late: [u64; 6],
     /// Transits of packets that a longer latency would catch: packets late by one of the first
-    /// three causes.
-    transits: [Histogram; 3],
+    /// four causes.
+    transits: [Histogram; 4],
     lost_stalled: u64,
     /// Packets that an underrun discarded: this program stopped, or the host stalled.
     not_received: [u64; 2],
@@ -88,7 +92,7 @@ impl Causes {
             opened: LocalTime::ZERO,
             newest: LocalTime::ZERO,
             mapped: false,
-            late: [0; 5],
+            late: [0; 6],
             transits: Default::default(),
             lost_stalled: 0,
             not_received: [0; 2],
@@ -193,6 +197,8 @@ impl Causes {
             Late::Receiver
         } else if sender > maximum {
             Late::Sender
+        } else if passage.departed_after().is_none() {
+            Late::Unattributed
         } else {
             Late::Network
         }
@@ -210,7 +216,7 @@ impl Causes {
 
     /// Attributes `late`, `lost` and `dropped` counts to causes.
     pub fn gaps(&self, late: u64, lost: u64, dropped: u64) -> Gaps {
-        let [sender, network, too_short, receiver, stalled] = self.late;
+        let [sender, network, unattributed, too_short, receiver, stalled] = self.late;
         // A full ledger ring loses packets. The most frequent cause absorbs the difference.
         let judged = self.late.iter().sum();
         let maximum = self.late.into_iter().max().unwrap_or(0);
@@ -219,6 +225,7 @@ impl Causes {
         let mut gaps = Gaps {
             late_sender: sender,
             late_network: network,
+            late_unattributed: unattributed,
             late_too_short: too_short,
             late_receiver: receiver + self.not_received[0],
             host_stalled: stalled + lost_stalled + self.not_received[1],
@@ -228,6 +235,7 @@ impl Causes {
         let cause = match maximum {
             maximum if maximum == network => &mut gaps.late_network,
             maximum if maximum == sender => &mut gaps.late_sender,
+            maximum if maximum == unattributed => &mut gaps.late_unattributed,
             maximum if maximum == too_short => &mut gaps.late_too_short,
             maximum if maximum == receiver => &mut gaps.late_receiver,
             _ => &mut gaps.host_stalled,

@@ -349,7 +349,7 @@ pub struct Xrun {
     pub count: u32,
 }
 
-/// Causes of packets not played on time. The first seven counts add up to the counters `late`,
+/// Causes of packets not played on time. The first eight counts add up to the counters `late`,
 /// `lost` and `underrun_discarded`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -358,6 +358,9 @@ pub struct GapReport {
     pub late_sender: u64,
     /// Late because the network was slower than the latency allows.
     pub late_network: u64,
+    /// Late by the sender or the network: the sender does not report when it sent them, or its
+    /// clock is unknown.
+    pub late_unattributed: u64,
     /// Late because the latency leaves the network less than 1 ms, and would not have been with it.
     pub late_too_short: u64,
     /// Read late, or discarded by an underrun.
@@ -377,18 +380,22 @@ pub struct GapReport {
     pub sender_needs_ns: Option<i64>,
     /// Latency that catches 99 % of the packets delayed by the network.
     pub network_needs_ns: Option<i64>,
+    /// Latency that catches 99 % of the packets late by the sender or the network.
+    pub unattributed_needs_ns: Option<i64>,
     /// Latency that catches 99 % of the packets for which it is too short.
     pub too_short_needs_ns: Option<i64>,
 }
 
 impl GapReport {
-    /// Missed packets by fault: too short a latency, this machine, the sender, the network.
-    pub const fn faults(&self) -> [u64; 4] {
+    /// Missed packets by fault: too short a latency, this machine, the sender, the network, sender
+    /// or network.
+    pub const fn faults(&self) -> [u64; 5] {
         [
             self.late_too_short,
             self.late_receiver + self.discarded + self.host_stalled,
             self.late_sender + self.not_sent,
             self.late_network + self.lost,
+            self.late_unattributed,
         ]
     }
 }

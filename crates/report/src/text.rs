@@ -58,8 +58,9 @@ pub fn render_served(reports: &[Report]) -> String {
 
 /// Names the faults of missed packets ([`crate::GapReport::faults`]), the most frequent first:
 /// `5 here, 3 network`.
-pub fn faults(faults: [u64; 4]) -> String {
-    let named = faults.into_iter().zip(["latency", "here", "sender", "network"]);
+pub fn faults(faults: [u64; 5]) -> String {
+    let names = ["latency", "here", "sender", "network", "sender or network"];
+    let named = faults.into_iter().zip(names);
     let mut named: Vec<_> = named.filter(|(count, _)| *count > 0).collect();
     named.sort_by_key(|(count, _)| core::cmp::Reverse(*count));
     let named = named.iter().map(|(count, fault)| format!("{count} {fault}"));
@@ -71,7 +72,7 @@ pub fn faults(faults: [u64; 4]) -> String {
 pub fn missed(received: &StreamSnapshot, sent: Option<&StreamSnapshot>) -> String {
     let faults = received.gaps.unwrap_or_default().faults();
     let mut line = format!("missed {}", faults.iter().sum::<u64>());
-    if faults != [0; 4] {
+    if faults != [0; 5] {
         line += &format!(": {}", self::faults(faults));
     }
     let xruns = received.count("xruns").max(sent.map_or(0, |sent| sent.count("xruns")));

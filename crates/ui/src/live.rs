@@ -105,7 +105,7 @@ mod tests {
             elapsed: Span::from_secs(40),
             packets: 51_865,
             missed: 1761,
-            faults: [0, 1060, 461, 240],
+            faults: [0, 1060, 461, 240, 0],
             repaired: 293,
             xruns: 4127,
             peer: PeerState::Here,

@@ -100,7 +100,7 @@ mod exclusive {
             let missed: u64 =
                 ["late", "lost", "underrun_discarded"].map(|name| report.count(name)).iter().sum();
             assert!((4_500..=5_500).contains(&missed), "{missed} missed: {:#}", report.0);
-            for cause in ["late_sender", "late_network", "lost"] {
+            for cause in ["late_sender", "late_network", "late_unattributed", "lost"] {
                 assert_eq!(report.cause(cause), 0, "{cause} in {:#}", report.0);
             }
             // The host may have stalled for a tenth of that.

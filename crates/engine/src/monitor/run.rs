@@ -194,7 +194,7 @@ pub struct Progress<'a> {
     /// Packets not sent, or not played in time.
     pub missed: u64,
     /// Receiver: the missed packets by fault ([`tautline_report::GapReport::faults`]).
-    pub faults: [u64; 4],
+    pub faults: [u64; 5],
     /// Receiver: packets repaired in time.
     pub repaired: u64,
     /// Receiver: late packets.

@@ -240,6 +240,7 @@ impl ReportSource<'_> {
         GapReport {
             late_sender: gaps.late_sender,
             late_network: gaps.late_network,
+            late_unattributed: gaps.late_unattributed,
             late_too_short: gaps.late_too_short,
             late_receiver: gaps.late_receiver,
             host_stalled: gaps.host_stalled,
@@ -249,6 +250,7 @@ impl ReportSource<'_> {
             lost_in_outages: self.lost_in_outages().min(gaps.lost),
             sender_needs_ns: would_catch(Late::Sender),
             network_needs_ns: would_catch(Late::Network),
+            unattributed_needs_ns: would_catch(Late::Unattributed),
             too_short_needs_ns: would_catch(Late::TooShort),
         }
     }

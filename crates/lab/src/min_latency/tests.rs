@@ -114,7 +114,8 @@ fn over_a_path(latency: Span, held: bool, seed: u64, freezes: bool) -> SearchRes
     }
     let received = &play(scenario, Span::from_secs(if held { 10 } else { 1 }))[0];
     let gaps = received.gaps;
-    let late = gaps.late_sender + gaps.late_network + gaps.late_too_short + gaps.late_receiver;
+    let of_way = gaps.late_sender + gaps.late_network + gaps.late_unattributed;
+    let late = of_way + gaps.late_too_short + gaps.late_receiver;
     // Silence because the program was late is an xrun.
     let starved = u64::from(received.starved > Frames::ZERO);
     // This card starves only in stalls, so they count as the host's.

@@ -78,10 +78,16 @@ fn packet_read_before_its_turn_is_not_the_receivers_fault() {
 }
 
 #[test]
-fn network_is_blamed_without_sender_times() {
+fn without_sender_times_neither_sender_nor_network_is_blamed() {
     let mut causes = Causes::new(SCHEDULE);
     causes.observe(&silent([0, 1_210, 1_900]));
-    assert_eq!(causes.judge(&silent([0, 4_200, 4_900]), |_, _| false), Late::Network);
+    let late = silent([0, 4_200, 4_900]);
+    assert_eq!(causes.judge(&late, |_, _| false), Late::Unattributed);
+    let captured = Some(Origin { capture: at(0), sender: None });
+    let late = PacketTrace { origin: captured, ..late };
+    assert_eq!(causes.judge(&late, |_, _| false), Late::Unattributed);
+    assert!(causes.would_catch(Late::Unattributed) > Some(Span::from_millis(6)));
+    assert_eq!(causes.gaps(2, 0, 0), Gaps { late_unattributed: 2, ..Gaps::default() });
     assert_eq!(causes.judge(&silent([0, 1_300, 6_000]), |_, _| false), Late::Receiver);
 }
 
@@ -211,6 +217,7 @@ fn the_doors_together_are_all_that_was_late_or_lost() {
     let all = Gaps {
         late_sender: 1,
         late_network: 1,
+        late_unattributed: 0,
         late_too_short: 0,
         late_receiver: 1,
         host_stalled: 4,

@@ -123,11 +123,12 @@ fn rows(curve: &[LatenessPoint]) -> impl Iterator<Item = LatenessPoint> {
     rows.into_iter()
 }
 
-fn counts(gaps: &GapReport) -> [(&'static str, u64); 8] {
+fn counts(gaps: &GapReport) -> [(&'static str, u64); 9] {
     [
         (TOO_SHORT, gaps.late_too_short),
         ("network late", gaps.late_network),
         ("sender late", gaps.late_sender),
+        (UNATTRIBUTED, gaps.late_unattributed),
         ("receiver late", gaps.late_receiver),
         ("lost", gaps.lost),
         ("not sent", gaps.not_sent),
@@ -137,6 +138,7 @@ fn counts(gaps: &GapReport) -> [(&'static str, u64); 8] {
 }
 
 const TOO_SHORT: &str = "latency too short";
+const UNATTRIBUTED: &str = "sender or network late";
 
 pub(super) fn causes(gaps: &GapReport) -> String {
     let counts = counts(gaps).into_iter().filter(|(_, count)| *count > 0);
@@ -211,13 +213,19 @@ fn hint(
     scheduler: &str,
 ) -> Option<String> {
     let longer = |needs| hints.longer_latency(needs);
-    let of_network = matches!(main_cause, "network late" | "lost");
+    let of_network = matches!(main_cause, "network late" | UNATTRIBUTED | "lost");
     if let Some(fix) = hints.repairs.fewer_bits(gaps).filter(|_| of_network) {
         return Some(fix.to_owned());
     }
     Some(match main_cause {
-        "network late" => {
-            let latency = hints.latency_or(INTERRUPTED, gaps.network_needs_ns);
+        "network late" | UNATTRIBUTED => {
+            let latency = match main_cause {
+                UNATTRIBUTED => {
+                    let stopped = format!("{SENDER_STOPPED}; or {INTERRUPTED}");
+                    hints.latency_or(&stopped, gaps.unattributed_needs_ns)
+                }
+                _ => hints.latency_or(INTERRUPTED, gaps.network_needs_ns),
+            };
             match hints.repairs.fewer_bits_in_queue(gaps) {
                 Some(fix) => format!("{latency}; on a slow line use {fix}"),
                 None => latency,
@@ -372,6 +380,11 @@ mod tests {
         assert!(!short.contains("1.118s ("), "{short}");
         let outage = shown(|latency| latency.configured_ns = Some(1_000_000), &none);
         assert!(outage.starts_with("fix: the network was interrupted"), "{outage}");
+        let late = GapReport { late_unattributed: 9, ..GapReport::default() };
+        assert_eq!(causes(&late), "sender or network late 9");
+        let hints = GapHints { repairs: &none, advice: None, presented: false };
+        let fix = hint(UNATTRIBUTED, &late, &hints, "fifo:70").unwrap();
+        assert!(fix.contains("--latency"), "{fix}");
         let enough = shown(|latency| latency.recommended_ns = Some(3_400_000), &none);
         snapshot!(enough);
         assert!(!enough.contains("--latency"), "{enough}");

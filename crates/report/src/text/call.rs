@@ -156,12 +156,13 @@ fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
     }
 }
 
-fn causes(gaps: &GapReport) -> [(&'static str, u64); 7] {
+fn causes(gaps: &GapReport) -> [(&'static str, u64); 8] {
     [
         ("because the latency is too short", gaps.late_too_short),
         ("lost by the network", gaps.lost),
         ("delayed by the network", gaps.late_network),
         ("delayed by the other machine", gaps.late_sender),
+        ("delayed by the other machine or the network", gaps.late_unattributed),
         ("not sent by the other machine", gaps.not_sent),
         ("delayed by this machine", gaps.late_receiver + gaps.discarded),
         ("in stalls of this machine", gaps.host_stalled),

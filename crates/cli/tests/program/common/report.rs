@@ -18,9 +18,10 @@ impl Ended {
     }
 }
 
-const CAUSES: [&str; 7] = [
+const CAUSES: [&str; 8] = [
     "late_sender",
     "late_network",
+    "late_unattributed",
     "late_too_short",
     "late_receiver",
     "host_stalled",

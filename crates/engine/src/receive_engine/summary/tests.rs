@@ -306,7 +306,7 @@ fn sound_that_the_sender_never_sent_counts_in_packets() {
         status.stream.counters.skipped_frames = skipped_frames;
         reported.look(status, &StallLog::new(1));
         let gaps = reported.report(&StallLog::new(1)).gaps.unwrap();
-        assert_eq!(gaps.faults(), [0, 0, gaps.not_sent, 0]);
+        assert_eq!(gaps.faults(), [0, 0, gaps.not_sent, 0, 0]);
         gaps.not_sent
     };
     // Packets have 48 frames.
