@@ -8,6 +8,7 @@ mod fitter;
 mod flac;
 mod matcher;
 pub mod pace;
+mod playlist;
 mod programs;
 pub(crate) mod recorded;
 pub(crate) mod recorder;
@@ -220,7 +221,7 @@ fn ends(
         SoftwareSpec::File(path) => ends.recorder = Some(write(path)?),
         SoftwareSpec::Standard(input) if captures => {
             let (name, reader) = (input.named(), input.take(settings.into())?);
-            let source = FileSource::decode((&name, false), reader, settings, notes)?;
+            let source = FileSource::play(reader, &name, settings, notes)?;
             ends.source = SampleSource::File(source);
         }
         SoftwareSpec::Standard(_) => {

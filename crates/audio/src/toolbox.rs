@@ -7,6 +7,7 @@ pub(crate) mod part;
 pub(crate) mod supervise;
 pub(crate) mod tapped;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -112,6 +113,8 @@ struct Sentences {
     left: Vec<String>,
     prepared: Vec<(Arc<AtomicBool>, String)>,
     failed: Vec<String>,
+    /// Present faults of files, by the name of the file.
+    files: BTreeMap<String, Vec<String>>,
 }
 
 /// Adds a prepared message on a device's thread. Wait-free.
@@ -140,8 +143,22 @@ impl Notes {
         sentences.left.push(sentence);
     }
 
+    /// Replaces the faults of a file, which may be read again and again. Adds new ones as messages.
+    pub fn set_file(&self, name: &str, faults: Vec<String>) {
+        let faults: Vec<_> = faults.iter().map(|fault| on_one_line(fault)).collect();
+        let mut sentences = self.sentences();
+        let before = sentences.files.remove(name).unwrap_or_default();
+        let new = faults.iter().filter(|fault| !before.contains(fault)).cloned();
+        sentences.left.extend(new);
+        if !faults.is_empty() {
+            sentences.files.insert(name.to_owned(), faults);
+        }
+    }
+
+    /// Failures, and the present faults of files.
     pub fn failed(&self) -> Vec<String> {
-        self.sentences().failed.clone()
+        let sentences = self.sentences();
+        sentences.failed.iter().chain(sentences.files.values().flatten()).cloned().collect()
     }
 
     /// A message, added at most once; replaced by an equal one.

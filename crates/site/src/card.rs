@@ -28,8 +28,11 @@ pub enum CardNews {
     State(Box<ZoneState>),
     /// A message for the log.
     Note(String),
-    /// Packets of the source leave.
-    Sending,
+    /// Packets of the source leave. Sent again when `fault` changes.
+    Sending {
+        /// Faults of its files, such as a skipped one.
+        fault: Option<String>,
+    },
 }
 
 /// Interval of looks at the engines.

@@ -89,7 +89,7 @@ pub struct BuildingNode {
 #[derive(Default)]
 struct Standing {
     zones: BTreeMap<String, ZoneState>,
-    /// Reasons why sources are not sent.
+    /// Reasons why sources are not sent, or faults of their files.
     sources: BTreeMap<String, Option<String>>,
     children: BTreeMap<Role, RunningChild>,
     /// Roles with a thread.
@@ -322,10 +322,11 @@ impl BuildingNode {
                 drop(standing);
                 self.log(&zone, &over);
             }
-            CardNews::Sending => {
+            CardNews::Sending { fault } => {
                 if let Role::Source(source) = role {
-                    standing.sources.insert(source.clone(), None);
-                    standing.faults.set(FaultKind::Source, source, None, unix_nanos() / NANOS);
+                    let now = unix_nanos() / NANOS;
+                    standing.faults.set(FaultKind::Source, source, fault.clone(), now);
+                    standing.sources.insert(source.clone(), fault);
                 }
             }
             CardNews::Note(note) => {

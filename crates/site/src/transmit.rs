@@ -72,17 +72,17 @@ pub fn transmit(
     options: &RunOptions,
     stop: &Stop,
 ) -> Result<(), Error> {
-    send(site, transmission, options, stop, &mut || ()).map(drop)
+    send(site, transmission, options, stop, &mut |_| ()).map(drop)
 }
 
-/// Sends a source of this node until `stop`, and calls `begun` once packets leave. Returns an error
-/// if its sound ends.
+/// Sends a source of this node until `stop`. Once packets leave, calls `sending` with the faults of
+/// its files, and again when they change. Returns an error if the sound ends.
 pub fn send_source(
     (site, place): (&Site, &Place),
     name: &str,
     options: &RunOptions,
     stop: &Stop,
-    begun: &mut dyn FnMut(),
+    sending: &mut dyn FnMut(Option<String>),
 ) -> Result<(), Error> {
     let Some(Source::Own { input, address, .. }) = site.sources.get(name) else {
         let why = format!("the building file has no source {name} of a node");
@@ -102,7 +102,7 @@ pub fn send_source(
     let (to, interface) = (*address, Some(place.address));
     let transmission =
         Transmission { input, looped, to, interface, begins: None, announcement: None };
-    let sent = send(site, transmission, options, stop, begun);
+    let sent = send(site, transmission, options, stop, sending);
     match (program, sent) {
         _ if stop.is_requested() => Ok(()),
         (Some(program), sent) => Err(program.fault(sent.map(drop))),
@@ -118,7 +118,7 @@ fn send(
     transmission: Transmission,
     options: &RunOptions,
     stop: &Stop,
-    begun: &mut dyn FnMut(),
+    sending: &mut dyn FnMut(Option<String>),
 ) -> Result<Vec<String>, Error> {
     let Transmission { input, looped, to, interface, begins, announcement } = transmission;
     let mut input = input.fitted();
@@ -162,10 +162,13 @@ fn send(
     let opened = open_supervised(&input, Direction::Capture, device, extras)?;
     let engine = SendEngine::new(plan)?;
     let Some(Announced { opens, end_after, record, .. }) = announcement else {
-        let mut has_begun = false;
+        let mut before = None;
         let mut look = |progress: &Progress<'_>| {
-            if progress.packets > 0 && !core::mem::replace(&mut has_begun, true) {
-                begun();
+            let faults = Some(opened.notes.failed()).filter(|_| progress.packets > 0);
+            if faults != before {
+                let text = faults.as_ref().map(|faults| faults.join("; "));
+                sending(text.filter(|text| !text.is_empty()));
+                before = faults;
             }
         };
         engine.run(opened.device, options, stop, &mut look)?;

@@ -75,7 +75,7 @@ pub enum FaultKind {
     Card,
     /// A zone receives no packets from its source.
     Silent,
-    /// The node does not send a source.
+    /// The node does not send a source, or a file of it is missing or damaged.
     Source,
     /// A file cannot be written, such as on a full disk.
     Disk,
@@ -257,7 +257,7 @@ pub enum AnnouncementResult {
 pub struct SourceState {
     /// Name.
     pub source: String,
-    /// Reason why the source is not sent, if it is not.
+    /// Reason why the source is not sent, or faults of its files.
     pub fault: Option<String>,
 }
 

@@ -315,7 +315,7 @@ fn open_readable(path: &Path) -> Result<(File, bool), DeviceError> {
     Err(DeviceError { tried: tried(path), answer: answer.to_owned(), hint })
 }
 
-/// A file, and those that follow it without a gap.
+/// A file, and those that follow it without a gap. Unreadable files are skipped.
 #[derive(Clone, Default)]
 pub struct SoundFile {
     path: PathBuf,
@@ -361,17 +361,20 @@ impl SoundFile {
         FileReader::open_as(&self.path, request)
     }
 
-    /// Format of the first file. The others must have its rate and channels.
+    /// Format of the first readable file. Files with another rate or other channels are unreadable.
     pub(crate) fn look(&self, wanted: Wanted) -> Result<FileFormat, DeviceError> {
         let open = || self.open(wanted);
-        let format = match is_pipe(&self.path) {
-            true => self.pipe.look(open)?,
-            false => open()?.format(),
+        let looked = match is_pipe(&self.path) {
+            true => self.pipe.look(open),
+            false => open().map(|reader| reader.format()),
         };
-        let format = played(format, self.fitted);
-        let alike = Wanted { rate: Some(format.rate), channels: Some(format.channels) };
-        self.next.iter().try_for_each(|file| file.look(alike).map(drop))?;
-        Ok(format)
+        let looked = looked.map(|format| played(format, self.fitted));
+        looked.or_else(|mut error| {
+            if !self.next.is_empty() {
+                error.answer += ", and the other files are unreadable, too";
+            }
+            self.next.iter().find_map(|file| file.look(wanted).ok()).ok_or(error)
+        })
     }
 
     pub(super) fn files(&self) -> Vec<Self> {

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -9,11 +10,11 @@ use tautline_proto::device::{DeviceError, Settings};
 use tautline_proto::time::Frames;
 
 use crate::software::cable::HearingEnd;
-use crate::software::convert::Wanted;
-use crate::software::file::{FileReader, SoundFile, is_pipe, tried};
+use crate::software::file::{FileReader, SoundFile, tried};
 use crate::software::filled::Filled;
 use crate::software::fitter::Fitter;
 use crate::software::matcher::RateMatcher;
+use crate::software::playlist::Playlist;
 use crate::software::programs::ProgramsEnd;
 use crate::toolbox::{Notes, STACK, spawn_error};
 
@@ -80,27 +81,38 @@ impl FileSource {
         looped: bool,
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
-        let reader = file.take(settings.into())?;
-        Self::decode((file, looped), reader, settings, notes)
+        let (files, reader) = Playlist::open(file, looped, settings.into(), notes)?;
+        Self::decode(files, reader, file.is_fitted(), settings, notes)
     }
 
-    pub(crate) fn decode(
-        (file, looped): (&SoundFile, bool),
+    /// Plays `reader` to its end.
+    pub(crate) fn play(
         reader: FileReader,
+        file: &SoundFile,
         settings: &Settings,
         notes: &Notes,
     ) -> Result<Self, DeviceError> {
+        let files = Playlist::new(file, false, settings.into(), notes);
+        Self::decode(files, reader, file.is_fitted(), settings, notes)
+    }
+
+    fn decode(
+        files: Playlist,
+        reader: FileReader,
+        fitted: bool,
+        settings: &Settings,
+        notes: &Notes,
+    ) -> Result<Self, DeviceError> {
+        let name = files.name();
         let (producer, samples) = RingBuffer::new(ring_samples(settings));
         let ended = Arc::new(AtomicBool::new(false));
         if reader.is_of_unknown_length() {
             notes.add(format!(
-                "file:{}: the header has no length: playing to the end of the file",
-                file.display()
+                "file:{name}: the header has no length: playing to the end of the file"
             ));
         }
-        let files = file.files();
-        let piped = reader.is_piped() || files.iter().any(|file| is_pipe(file));
-        let fitted = file.is_fitted();
+        let piped = reader.is_piped() || files.has_pipes();
+        let tried = tried(Path::new(&name));
         let decoder = Decoder {
             reader,
             fitter: fitted.then(|| Fitter::new(settings.rate)),
@@ -108,18 +120,16 @@ impl FileSource {
             channels: settings.channels.count(),
             room: ring_samples(settings),
             files,
-            looped,
-            wanted: settings.into(),
             producer,
             ended: Arc::clone(&ended),
             notes: notes.clone(),
-            name: file.display().to_string(),
+            name,
         };
         let thread = thread::Builder::new()
             .name("taut-decode".to_owned())
             .stack_size(STACK)
             .spawn(move || decoder.run())
-            .map_err(|error| spawn_error(&tried(file), &error))?;
+            .map_err(|error| spawn_error(&tried, &error))?;
         // Reading a pipe may block forever: not joined.
         let thread = (!piped).then_some(thread);
         let enough = if fitted && piped { ring_samples(settings) / 2 } else { 0 };
@@ -183,9 +193,7 @@ struct Decoder {
     channels: usize,
     /// Samples that the ring can hold.
     room: usize,
-    files: Vec<SoundFile>,
-    looped: bool,
-    wanted: Wanted,
+    files: Playlist,
     producer: Producer<f32>,
     ended: Arc<AtomicBool>,
     notes: Notes,
@@ -194,12 +202,11 @@ struct Decoder {
 
 impl Decoder {
     fn run(mut self) {
-        let (mut decoded, mut fitted, mut empty) = (Vec::new(), Vec::new(), 0);
-        let prelude = self.files.first().map(|first| first.prelude(self.channels));
-        if !self.push(&prelude.unwrap_or_default()) {
+        let (mut decoded, mut fitted) = (Vec::new(), Vec::new());
+        if !self.push(&self.files.prelude(self.channels)) {
             return;
         }
-        for played in 1.. {
+        loop {
             let mut is_empty = true;
             while self.reader.read(&mut decoded) {
                 is_empty = false;
@@ -212,23 +219,9 @@ impl Decoder {
                     return;
                 }
             }
-            let count = self.files.len();
-            if played <= count {
-                self.notify(is_empty);
-            }
-            empty = if is_empty { empty + 1 } else { 0 };
-            if empty == count || (played >= count && !self.looped) {
-                return self.finish(decoded);
-            }
-            let next = &self.files[played % count];
-            match next.take(self.wanted) {
-                Ok(reader) => self.reader = reader,
-                Err(error) => {
-                    self.notes.fail(error.to_string());
-                    return self.finish(decoded);
-                }
-            }
-            self.name = next.display().to_string();
+            self.notes.set_file(&self.name, self.faults(is_empty));
+            let Some(reader) = self.files.next(is_empty) else { return self.finish(decoded) };
+            (self.reader, self.name) = (reader, self.files.name());
         }
     }
 
@@ -273,23 +266,25 @@ impl Decoder {
         true
     }
 
-    fn notify(&self, is_empty: bool) {
-        let flaws = self.reader.flaws();
+    /// Faults of the file that ended.
+    fn faults(&self, is_empty: bool) -> Vec<String> {
+        let (flaws, mut faults) = (self.reader.flaws(), Vec::new());
         let name = &self.name;
         if flaws.damaged > 0 {
-            self.notes.fail(format!(
+            faults.push(format!(
                 "file:{name}: damaged places: {}, replaced by silence; copy it again",
                 flaws.damaged
             ));
         }
         if let Some((given, promised)) = flaws.cut {
-            self.notes.fail(format!(
+            faults.push(format!(
                 "file:{name}: the file is truncated or its end is damaged: {given} of {promised} frames were played; \
                  copy it again"
             ));
         } else if is_empty {
-            self.notes.fail(format!("file:{name}: it holds no samples; name another file"));
+            faults.push(format!("file:{name}: it holds no samples; name another file"));
         }
+        faults
     }
 }
 

@@ -179,7 +179,7 @@ fn pipe_without_a_sample_fails_the_run() {
     let reader = read(wav_of(u32::MAX, b"")).unwrap();
     let notes = Notes::default();
     let settings = settings(48, 2);
-    drop(FileSource::decode((&Path::new("-").into(), false), reader, &settings, &notes).unwrap());
+    drop(FileSource::play(reader, &Path::new("-").into(), &settings, &notes).unwrap());
     while notes.failed().is_empty() {
         std::thread::yield_now();
     }
@@ -347,7 +347,7 @@ fn files_follow_each_other_without_a_gap_and_again() {
 }
 
 #[test]
-fn file_unlike_the_first_one_is_named_before_it_plays() {
+fn file_unlike_the_first_one_is_skipped_and_named() {
     let folder = Folder::new();
     let names = ["first.wav", "mono.wav", "slow.wav"].map(|name| folder.path(name));
     for (path, (rate, channels)) in names.iter().zip([(48_000, 2), (48_000, 1), (44_100, 2)]) {
@@ -355,10 +355,14 @@ fn file_unlike_the_first_one_is_named_before_it_plays() {
     }
     let [first, mono, slow] = names;
     for (other, hint) in [(mono, " -c 2 "), (slow, " -r 48000 ")] {
-        let file = SoundFile::sequence(&[first.clone(), first.clone(), other.clone()]);
-        let error = file.look(Wanted::default()).unwrap_err();
-        assert_eq!(error.tried, format!("file:{}", other.display()));
-        assert!(error.hint.contains(hint), "{error}");
+        let file = SoundFile::sequence(&[first.clone(), other.clone(), first.clone()]);
+        let notes = Notes::default();
+        let mut source = FileSource::open(&file, &settings(48, 2), false, &notes).unwrap();
+        let [fault] = &notes.failed()[..] else { panic!("{:?}", notes.failed()) };
+        assert!(fault.contains(&*other.to_string_lossy()) && fault.contains(hint), "{fault}");
+        let mut all = vec![0.0; 400];
+        assert_eq!(source.fill(&mut all), Filled::Whole);
+        assert!(all == [floats(16, &pattern(16, 200)), floats(16, &pattern(16, 200))].concat());
     }
     assert!(SoundFile::sequence(&[]).look(Wanted::default()).is_err());
 }
@@ -378,7 +382,7 @@ fn fitted_files_of_any_rate_play_in_stereo_without_a_gap() {
     write_wav(&names[3], spec(48_000, 3, 16), &[0; 300]);
     let [cd, exact, speech, many] = names;
     let wanted = Wanted { rate: Some(Rate::HZ_48000), channels: None };
-    let refused = SoundFile::sequence(&[cd.clone(), many]).fitted().look(wanted).unwrap_err();
+    let refused = SoundFile::sequence(&[many]).fitted().look(wanted).unwrap_err();
     assert!(refused.hint.contains(" -c 2 "), "{refused}");
     let file = SoundFile::sequence(&[cd, exact, speech]).fitted();
     let format = file.look(wanted).unwrap();
@@ -452,10 +456,44 @@ fn sequence_without_a_sample_ends() {
         (source.fill(&mut all), all, notes.failed().len())
     };
     let (filled, all, failed) = play(&[damaged.clone(), wav.clone(), damaged.clone()]);
-    assert_eq!((filled, failed), (Filled::Whole, 2));
+    assert_eq!((filled, failed), (Filled::Whole, 1));
     assert!(floats(16, &samples).into_iter().cycle().take(all.len()).eq(all));
     let (filled, _, failed) = play(&[damaged.clone(), damaged]);
-    assert_eq!((filled, failed), (Filled::Over, 2));
+    assert_eq!((filled, failed), (Filled::Over, 1));
+}
+
+#[test]
+fn missing_file_is_skipped_until_it_is_there() {
+    let folder = Folder::new();
+    let [here, missing] = ["here.wav", "missing.wav"].map(|name| folder.path(name));
+    let samples = pattern(16, 2000);
+    write_wav(&here, spec(48_000, 2, 16), &samples);
+    let file = SoundFile::sequence(&[missing.clone(), here.clone()]);
+    assert_eq!(file.look(Wanted::default()).unwrap(), probe(&here).unwrap());
+    let notes = Notes::default();
+    let mut source = FileSource::open(&file, &settings(48, 2), true, &notes).unwrap();
+    let [fault] = &notes.failed()[..] else { panic!("{:?}", notes.failed()) };
+    assert!(fault.contains(&*missing.to_string_lossy()), "{fault}");
+    // As many samples as wait at the start.
+    let mut all = vec![0.0; 36_000];
+    assert_eq!(source.fill(&mut all), Filled::Whole);
+    assert!(floats(16, &samples).into_iter().cycle().take(all.len()).eq(all));
+    assert_eq!(notes.take().len(), 1, "one message for many turns");
+    write_wav(&missing, spec(48_000, 2, 16), &[0x4000; 2000]);
+    let mut block = [0.0; 2000];
+    let is_repaired = |block: &[f32]| block.windows(500).any(|it| *it == [0.5; 500]);
+    while !(notes.failed().is_empty() && is_repaired(&block)) {
+        source.fill(&mut block);
+        std::thread::yield_now();
+    }
+    std::fs::remove_file(&missing).unwrap();
+    std::fs::remove_file(&here).unwrap();
+    while source.fill(&mut block) != Filled::Over {
+        std::thread::yield_now();
+    }
+    assert_eq!(notes.failed().len(), 2);
+    let refused = file.look(Wanted::default()).unwrap_err();
+    assert_eq!(refused.tried, format!("file:{}", missing.display()));
 }
 
 #[test]

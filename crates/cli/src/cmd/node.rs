@@ -208,12 +208,12 @@ fn play_source(
     let stop = stop_on_signals()?;
     // The end of standard input ends the process.
     let _changes = changes(&stop)?;
-    let begun = &mut || {
-        if let Ok(line) = serde_json::to_string(&CardNews::Sending) {
+    let sending = &mut |fault| {
+        if let Ok(line) = serde_json::to_string(&CardNews::Sending { fault }) {
             screen::print(&format!("{line}\n"));
         }
     };
-    send_source((site, place), name, &run_options(flags.scheduler, None), &stop, begun)
+    send_source((site, place), name, &run_options(flags.scheduler, None), &stop, sending)
         .map_err(|error| failure(&error))
 }
 

@@ -408,14 +408,16 @@ fn announcement_of_a_dead_process_is_logged_as_cut() {
 }
 
 #[test]
-fn fault_of_a_source_lasts_until_it_sends() {
+fn fault_of_a_source_lasts_until_it_sends_all_files() {
     let run = Run::with(
         "exec cat",
         |folder| {
             format!(
                 "cd {folder}; [ -e ran ] || {{ touch ran; echo 'error: no radio' >&2; exit 1; }}
              echo '{{\"note\":\"again\"}}'; until [ -e go ]; do sleep 0.01; done
-             echo '\"sending\"'; exec cat"
+             echo '{{\"sending\":{{\"fault\":\"skipped b.wav\"}}}}'
+             until [ -e copied ]; do sleep 0.01; done
+             echo '{{\"sending\":{{\"fault\":null}}}}'; exec cat"
             )
         },
         tempfile::tempdir().unwrap(),
@@ -424,11 +426,15 @@ fn fault_of_a_source_lasts_until_it_sends() {
     assert_eq!(run.note(), "again");
     let fault = || run.node.state().sources.remove(0).fault;
     assert_eq!(fault().as_deref(), Some("no radio"));
-    std::fs::write(run.folder.path().join("go"), "").unwrap();
-    let end = std::time::Instant::now() + Duration::from_secs(20);
-    while fault().is_some() {
-        assert!(std::time::Instant::now() < end);
-        std::thread::park_timeout(Duration::from_millis(5));
+    for (file, expected) in [("go", Some("skipped b.wav")), ("copied", None)] {
+        std::fs::write(run.folder.path().join(file), "").unwrap();
+        let end = std::time::Instant::now() + Duration::from_secs(20);
+        while fault().as_deref() != expected {
+            assert!(std::time::Instant::now() < end);
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        let lasting = run.node.state().faults.into_iter().find(|it| it.lasts);
+        assert_eq!(lasting.map(|it| it.reason).as_deref(), expected);
     }
     run.end();
 }

@@ -129,16 +129,19 @@ fn raw_program_that_stalls_starts_again() {
 }
 
 #[test]
-fn playlist_has_files_of_any_rate() {
+fn playlist_has_files_of_any_rate_and_skips_missing_ones() {
     shared(|| {
         let Some(building) = Building::open() else { return };
         for (name, rate) in [("cd.wav", 44_100), ("speech.wav", 22_050), ("studio.wav", 96_000)] {
             tone_at(rate, MUSIC, 1).write(&building.folder.file(name));
         }
-        let site = BUILDING.replace("\"music.wav\"", "\"cd.wav\", \"speech.wav\", \"studio.wav\"");
+        let files = r#""missing.wav", "cd.wav", "speech.wav", "studio.wav""#;
+        let site = BUILDING.replace("\"music.wav\"", files);
         let building = building.with_site(&site);
         let nodes = building.nodes();
         building.plays("left.wav", 2, MUSIC);
+        let fault = building.fault("music").unwrap();
+        assert!(fault.contains("file:missing.wav: "), "{fault}");
         end(nodes);
         // The tone has whole periods in a second, so it goes on over the joints.
         building.bar_plays_on();
