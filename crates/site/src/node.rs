@@ -201,7 +201,7 @@ impl BuildingNode {
 
     /// Enters a fault of the node that is over.
     fn add_fault(&self, kind: FaultKind, name: &str, reason: String) {
-        self.standing().faults.happened(kind, name, reason, unix_nanos() / NANOS);
+        self.standing().faults.happened(kind, name, reason, [unix_nanos() / NANOS; 2]);
     }
 
     /// Sets a fault of the node with its reason, or ends the fault (`None`). `name` is the name in
@@ -373,19 +373,19 @@ impl BuildingNode {
         cut.iter().for_each(|(zone, cut)| self.log(zone, cut));
     }
 
+    /// Writes the faults to their file, and their begins and ends to the log.
     fn write_faults(&self, standing: &mut Standing) {
         let path = &self.config.faults;
         let written = standing.faults.write(path);
         self.note_written(standing, path, written);
+        standing.faults.take_log().iter().for_each(|line| self.note(line));
     }
 
     /// Enters a failed write as a fault; a later success ends it.
     fn note_written(&self, standing: &mut Standing, path: &Path, written: std::io::Result<()>) {
-        let (path, reason) = (path.display().to_string(), written.err());
-        let note = reason.as_ref().map(|error| format!("writing {path}: {error}"));
-        let reason = reason.map(|error| error.to_string());
-        let begins = standing.faults.set(FaultKind::Disk, &path, reason, unix_nanos() / NANOS);
-        note.filter(|_| begins).iter().for_each(|note| (self.config.notify)(note));
+        let reason = written.err().map(|error| error.to_string());
+        let path = path.display().to_string();
+        standing.faults.set(FaultKind::Disk, &path, reason, unix_nanos() / NANOS);
     }
 
     /// The zone in the building file, with its saved changes.

@@ -13,7 +13,6 @@ use tautline_proto::time::{LocalTime, Span};
 
 use super::{BuildingNode, NANOS};
 use crate::contact::ContactLine;
-use crate::log::unix_nanos;
 use crate::{Contact, ContactAction, LocalError};
 
 /// Interval of attempts to open a line.
@@ -56,7 +55,7 @@ impl BuildingNode {
         self: &Arc<Self>,
         contacts: Result<Vec<Contact>, LocalError>,
     ) -> io::Result<ContactWatch> {
-        self.set_contact_fault("", contacts.as_ref().err().map(on_one_line));
+        self.set_fault(FaultKind::Contact, "", contacts.as_ref().err().map(on_one_line));
         let contacts = contacts.unwrap_or_default();
         if contacts.is_empty() {
             return Ok(ContactWatch { stop: None, thread: None });
@@ -85,16 +84,6 @@ impl BuildingNode {
             }
         }
     }
-
-    /// Enters a fault of a contact, or ends it.
-    fn set_contact_fault(&self, name: &str, reason: Option<String>) {
-        let whose = if name.is_empty() { String::new() } else { format!("contact {name}: ") };
-        let note = reason.as_ref().map(|reason| format!("{whose}{reason}"));
-        let mut standing = self.standing();
-        let begins = standing.faults.set(FaultKind::Contact, name, reason, unix_nanos() / NANOS);
-        drop(standing);
-        note.filter(|_| begins).iter().for_each(|note| self.note(note));
-    }
 }
 
 impl Watched {
@@ -111,7 +100,7 @@ impl Watched {
         match opened {
             Ok(line) => {
                 self.line = Some(line);
-                node.set_contact_fault(&self.contact.name, None);
+                node.set_fault(FaultKind::Contact, &self.contact.name, None);
             }
             Err(why) => self.fail(node, why),
         }
@@ -120,7 +109,7 @@ impl Watched {
     /// A contact without a line counts as open.
     fn fail(&mut self, node: &BuildingNode, why: String) {
         (self.line, self.page, self.opens) = (None, None, now() + RETRY);
-        node.set_contact_fault(&self.contact.name, Some(why));
+        node.set_fault(FaultKind::Contact, &self.contact.name, Some(why));
     }
 
     /// Time at which something is due without an edge.

@@ -5,6 +5,8 @@ use std::io;
 use std::path::Path;
 
 use tautline_api::v1::{Acknowledged, FaultKind, FaultState, FaultsAck, ZonePlayback, ZoneState};
+use tautline_proto::text::on_one_line;
+use tautline_proto::time::Span;
 
 use crate::disk;
 
@@ -20,6 +22,8 @@ pub(super) struct NodeFaults {
     faults: Vec<FaultState>,
     /// Whether the file is older.
     is_new: bool,
+    /// Begins and ends for the log of the node.
+    log: Vec<String>,
     /// Zones that have played.
     played: BTreeSet<String>,
 }
@@ -50,49 +54,49 @@ impl NodeFaults {
         &self.faults
     }
 
-    /// Enters a fault that is over: a user sees it until the acknowledgement.
-    pub(super) fn happened(&mut self, kind: FaultKind, name: &str, reason: String, now: i64) {
-        self.set(kind, name, Some(reason), now);
-        self.set(kind, name, None, now);
+    /// Lines for the log since the last call.
+    pub(super) fn take_log(&mut self) -> Vec<String> {
+        core::mem::take(&mut self.log)
     }
 
-    /// Enters a fault with its reason, or ends it, at `now` in Unix seconds. Returns whether it
-    /// begins.
-    pub(super) fn set(
+    /// Enters a fault that is over, from when to when: a user sees it until the acknowledgement.
+    pub(super) fn happened(
         &mut self,
         kind: FaultKind,
         name: &str,
-        reason: Option<String>,
-        now: i64,
-    ) -> bool {
+        reason: String,
+        [from, to]: [i64; 2],
+    ) {
+        self.set(kind, name, Some(reason), from);
+        if let Some(fault) = self.faults.iter_mut().find(|it| it.kind == kind && it.name == name) {
+            (fault.last_s, fault.lasts, self.is_new) = (to, false, true);
+        }
+    }
+
+    /// Enters a fault with its reason, or ends it, at `now` in Unix seconds.
+    pub(super) fn set(&mut self, kind: FaultKind, name: &str, reason: Option<String>, now: i64) {
         let known = self.faults.iter_mut().find(|it| it.kind == kind && it.name == name);
         let Some(reason) = reason else {
-            if let Some(ended) = known.filter(|it| it.lasts) {
-                (ended.last_s, ended.lasts, self.is_new) = (now, false, true);
-            }
-            return false;
+            return self.end_others(now, |it| !(it.kind == kind && it.name == name));
         };
         let Some(known) = known else {
             let (name, first_s, last_s, times) = (name.to_owned(), now, now, 1);
-            self.faults.push(FaultState {
-                kind,
-                name,
-                reason,
-                first_s,
-                last_s,
-                lasts: true,
-                times,
-            });
+            let fault = FaultState { kind, name, reason, first_s, last_s, lasts: true, times };
+            self.log.push(begun(&fault));
+            self.faults.push(fault);
             self.is_new = true;
-            return true;
+            return;
         };
         let begins = !known.lasts;
-        self.is_new |= begins || known.reason != reason;
+        let is_new = begins || known.reason != reason;
         if begins {
             (known.first_s, known.times) = (now, known.times.saturating_add(1));
         }
         (known.reason, known.last_s, known.lasts) = (reason, now, true);
-        begins
+        if is_new {
+            self.log.push(begun(known));
+            self.is_new = true;
+        }
     }
 
     /// Enters or ends the faults that the state of a zone shows.
@@ -114,9 +118,11 @@ impl NodeFaults {
         }
     }
 
-    /// Ends the faults of parts that a newer building file lacks.
+    /// Ends other faults, such as those of parts that a newer building file lacks.
     pub(super) fn end_others(&mut self, now: i64, has: impl Fn(&FaultState) -> bool) {
         for fault in self.faults.iter_mut().filter(|it| it.lasts && !has(it)) {
+            let lasted = Span::from_secs((now - fault.first_s).max(0));
+            self.log.push(format!("fault ended: {fault}, after {lasted}"));
             (fault.last_s, fault.lasts, self.is_new) = (now, false, true);
         }
     }
@@ -133,6 +139,10 @@ impl NodeFaults {
         let lasting = self.faults.iter().filter(|it| is_requested(it)).cloned().collect();
         Acknowledged { cleared, lasting }
     }
+}
+
+fn begun(fault: &FaultState) -> String {
+    on_one_line(format!("fault: {fault}: {}", fault.reason))
 }
 
 #[cfg(test)]
@@ -152,18 +162,37 @@ mod tests {
     fn fault_stays_after_its_end_until_acknowledged() {
         let mut faults = NodeFaults::default();
         let why = || Some("no card".to_owned());
-        assert!(faults.set(FaultKind::Card, "hall", why(), 10));
-        assert!(!faults.set(FaultKind::Card, "hall", why(), 11));
+        faults.set(FaultKind::Card, "hall", why(), 10);
+        faults.set(FaultKind::Card, "hall", why(), 11);
         assert_eq!(faults.acknowledge(&FaultsAck::default()).cleared, []);
-        assert!(!faults.set(FaultKind::Card, "hall", None, 12));
-        assert!(!faults.set(FaultKind::Card, "hall", None, 13));
+        faults.set(FaultKind::Card, "hall", None, 12);
+        faults.set(FaultKind::Card, "hall", None, 13);
         assert_eq!(shown(&faults), [(FaultKind::Card, 10, 12, false)]);
-        assert!(faults.set(FaultKind::Card, "hall", why(), 20), "it begins again");
+        // It begins again.
+        faults.set(FaultKind::Card, "hall", why(), 20);
         assert_eq!(shown(&faults), [(FaultKind::Card, 20, 20, true)]);
         assert_eq!(faults.all()[0].times, 2);
         faults.set(FaultKind::Card, "hall", None, 21);
         assert_eq!(faults.acknowledge(&FaultsAck::default()).cleared.len(), 1);
         assert_eq!(shown(&faults), []);
+    }
+
+    #[test]
+    fn begins_ends_and_reasons_are_logged_once() {
+        let mut faults = NodeFaults::default();
+        let mut logged = |reason: Option<&str>, now| {
+            faults.set(FaultKind::Source, "music", reason.map(str::to_owned), now);
+            faults.take_log()
+        };
+        assert_eq!(logged(None, 1), [""; 0]);
+        assert_eq!(logged(Some("no a.wav"), 10), ["fault: source music: no a.wav"]);
+        assert_eq!(logged(Some("no a.wav"), 11), [""; 0]);
+        assert_eq!(logged(Some("no b.wav"), 12), ["fault: source music: no b.wav"]);
+        assert_eq!(logged(None, 40), ["fault ended: source music, after 30s"]);
+        assert_eq!(logged(None, 41), [""; 0]);
+        faults.happened(FaultKind::Outage, "", "off".to_owned(), [50, 60]);
+        assert_eq!(faults.take_log(), ["fault: outage: off"]);
+        assert_eq!(shown(&faults)[1], (FaultKind::Outage, 50, 60, false));
     }
 
     #[test]

@@ -72,7 +72,6 @@ impl BuildingNode {
         }
         let folder = self.config.path.parent().unwrap_or(Path::new(""));
         let (schedule, faults) = Schedule::load(site, folder);
-        faults.iter().for_each(|fault| self.note(&fault.to_string()));
         for rule in site.schedule.keys() {
             let reasons = faults.iter().filter(|fault| fault.rule == *rule);
             let reasons: Vec<_> = reasons.map(|fault| fault.reason.as_str()).collect();
@@ -91,9 +90,8 @@ impl BuildingNode {
         (self.config.notify)(note);
     }
 
-    /// Logs a play that the schedule has but that did not happen, and enters it as a fault.
+    /// Enters a play that the schedule has but that did not happen as a fault.
     fn unplayed(&self, rule: &str, why: String) {
-        self.note(&format!("schedule {rule}: {why}"));
         self.add_fault(FaultKind::Schedule, rule, why);
     }
 

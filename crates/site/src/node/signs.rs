@@ -113,10 +113,9 @@ impl BuildingNode {
     fn store(&self, (sign, outage): News) {
         if let Some(outage) = outage {
             let reason = self.reason(outage);
-            self.note(&reason);
+            let times = [outage.from_s, outage.to_s];
             let mut standing = self.standing();
-            standing.faults.set(FaultKind::Outage, "", Some(reason), outage.from_s);
-            standing.faults.set(FaultKind::Outage, "", None, outage.to_s);
+            standing.faults.happened(FaultKind::Outage, "", reason, times);
             self.write_faults(&mut standing);
         }
         let path = path(&self.config.saved);
