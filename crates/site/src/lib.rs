@@ -52,7 +52,7 @@ pub use schedule::{
     Calendar, Cron, InvalidCalendar, InvalidCron, Play, RuleAction, RuleTimes, Schedule,
     ScheduleFault, ScheduleRule,
 };
-pub use settings::{parse_bands, parse_ceiling, parse_delay};
+pub use settings::{DEFAULT_SETTING, parse_bands, parse_ceiling, parse_delay};
 pub use transmit::{Announced, Capture, Transmission, capture, send_source, transmit};
 
 /// Name of the file.

@@ -454,6 +454,7 @@ impl NodeService for BuildingNode {
             return Err(refused);
         }
         standing.saved.merge(&change);
+        standing.saved.fit(&site);
         let written = standing.saved.write(&self.config.saved);
         self.note_written(&mut standing, &self.config.saved, written);
         let child = standing.children.get_mut(&Role::Card(zone.card.clone()));

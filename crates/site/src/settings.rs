@@ -16,6 +16,9 @@ use crate::{Site, Zone};
 
 pub(crate) const DELAY: &str = "a time or a distance up to 1s, such as \"12ms\" or \"4.1m\"";
 
+/// Value of a setting in a change: as in the building file.
+pub const DEFAULT_SETTING: &str = "default";
+
 /// Speed of sound in air of 20 °C, in metres per second (ISO 9613-1).
 const SPEED_OF_SOUND: f64 = 343.2;
 const DELAYS: RangeInclusive<Span> = Span::ZERO..=Span::from_secs(1);
@@ -143,36 +146,52 @@ fn bands_text(bands: &[Band]) -> String {
     }
 }
 
+/// The value of `text`, or the value of the building file.
+fn parsed<T, E>(text: &str, file: T, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<T, E> {
+    if text == DEFAULT_SETTING { Ok(file) } else { parse(text) }
+}
+
+impl Site {
+    /// Settings of a zone as in the building file.
+    pub fn settings_of(&self, zone: &str) -> Option<ZoneState> {
+        self.zones.get(zone).map(|settings| settings.first_state(zone))
+    }
+}
+
 impl Zone {
     /// Applies the valid values of a change. Returns why the other values are refused.
     pub(crate) fn change(&mut self, site: &Site, change: &ZoneChange) -> Vec<ZoneRefused> {
         let ZoneChange { zone, muted, delay, equalizer, limiter, source, .. } = change;
         let mut refused = Vec::new();
         let mut set = |value: Result<(), ZoneRefused>| refused.extend(value.err());
+        let file = site.zones.get(zone).unwrap_or(self).clone();
         if let Some(volume) = &change.volume {
-            let parsed = self.limits().parse("volume", zone, volume);
-            set(parsed.map(|volume| self.volume = volume));
+            let parse = |text: &str| self.limits().parse("volume", zone, text);
+            set(parsed(volume, file.volume, parse).map(|volume| self.volume = volume));
         }
         if let Some(volume) = &change.page_volume {
-            let of_file = site.zones.get(zone).unwrap_or(self).page_limits();
-            let parsed = of_file.parse("page-volume", zone, volume);
-            set(parsed.map(|volume| self.page_volume = volume));
+            let parse = |text: &str| file.page_limits().parse("page-volume", zone, text);
+            set(parsed(volume, file.page_volume, parse).map(|volume| self.page_volume = volume));
         }
         if let Some(text) = delay {
-            let delay = parse_delay(text).map(|delay| self.delay = delay);
+            let delay = parsed(text, file.delay, parse_delay).map(|delay| self.delay = delay);
             set(delay.map_err(ZoneRefused::Value));
         }
         if let Some(text) = equalizer {
-            let bands = parse_bands(text, site.rate).map(|bands| self.equalizer = bands);
-            set(bands.map_err(ZoneRefused::Value));
+            let bands = parsed(text, file.equalizer, |text| parse_bands(text, site.rate));
+            set(bands.map(|bands| self.equalizer = bands).map_err(ZoneRefused::Value));
         }
         if let Some(text) = limiter {
-            let ceiling = parse_ceiling(text).map(|ceiling| self.limiter = ceiling);
-            set(ceiling.map_err(ZoneRefused::Value));
+            let ceiling = parsed(text, file.limiter, parse_ceiling);
+            set(ceiling.map(|ceiling| self.limiter = ceiling).map_err(ZoneRefused::Value));
         }
         match source {
             Some(source) if site.sources.contains_key(source) => {
                 self.source = Some(source.clone());
+            }
+            // A running zone cannot leave its source.
+            Some(source) if source == DEFAULT_SETTING && file.source.is_some() => {
+                self.source = file.source;
             }
             Some(source) => {
                 let (source, known) = (source.clone(), site.sources.keys().cloned().collect());

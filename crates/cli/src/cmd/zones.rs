@@ -10,7 +10,7 @@ use tautline_api::v1::{
 };
 use tautline_io::clock::{WallClock, now};
 use tautline_proto::time::{Span, WallTime};
-use tautline_site::{AskFailed, Asked, NodeClient, Site, unix_nanos};
+use tautline_site::{AskFailed, Asked, DEFAULT_SETTING, NodeClient, Site, unix_nanos};
 
 use super::site::building;
 use crate::cmd::answer;
@@ -25,7 +25,7 @@ pub(crate) fn list(flags: &ZonesFlags) -> Result<(), Failure> {
     let mut text = table(&site, &asked);
     if flags.verbose {
         let zones = asked.iter().filter_map(|it| it.state.as_ref().ok()).flat_map(|it| &it.zones);
-        zones.for_each(|state| text += &format!("{}\n", settings(state, true)));
+        zones.for_each(|state| text += &format!("{}\n", all_settings(&site, state)));
     }
     answer(flags.report, &text, json)?;
     concluded(&faults(&site, &asked))
@@ -92,7 +92,9 @@ pub(crate) fn change(flags: &ZoneFlags) -> Result<(), Failure> {
     let (_, site) = building(&flags.site)?;
     let zones = zones(&site, &flags.zones)?;
     let Some(verb) = &flags.change else { return show(&site, &zones) };
-    if let ZoneVerb::Equalizer { bands } = verb {
+    if let ZoneVerb::Equalizer { bands } = verb
+        && bands != DEFAULT_SETTING
+    {
         tautline_site::parse_bands(bands, site.rate).map_err(Failure::usage)?;
     }
     let changes: Vec<_> = zones.iter().map(|zone| changed(zone, verb)).collect();
@@ -105,7 +107,7 @@ fn show(site: &Site, zones: &[&str]) -> Result<(), Failure> {
     let states = asked.iter().filter_map(|it| it.state.as_ref().ok()).flat_map(|it| &it.zones);
     for zone in zones {
         let state = states.clone().find(|state| state.zone == *zone);
-        state.into_iter().for_each(|state| screen::emit(&settings(state, true)));
+        state.into_iter().for_each(|state| screen::emit(&all_settings(site, state)));
     }
     let absent = |it: &Asked| Some(format!("node {}: {}", it.node, it.state.as_ref().err()?));
     let absent: Vec<_> = asked.iter().filter_map(absent).collect();
@@ -139,7 +141,7 @@ pub(super) fn change_all(site: &Site, changes: &[ZoneChange]) -> Result<(), Fail
         let at_ns = switch.and_then(|switch| switch.at(site, &change.zone));
         let change = ZoneChange { at_ns, ..change.clone() };
         match client.change(&change) {
-            Ok(state) => screen::emit(&settings(&state, false)),
+            Ok(state) => screen::emit(&settings(&state, None)),
             Err(why) => failed.push((change.zone, why)),
         }
     }
@@ -213,10 +215,8 @@ pub(super) fn zones<'a>(site: &'a Site, names: &'a str) -> Result<Vec<&'a str>, 
 fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
     let change = ZoneChange { zone: zone.to_owned(), ..ZoneChange::default() };
     match verb {
-        ZoneVerb::Volume { gain } => ZoneChange { volume: Some(gain.to_string()), ..change },
-        ZoneVerb::PageVolume { gain } => {
-            ZoneChange { page_volume: Some(gain.to_string()), ..change }
-        }
+        ZoneVerb::Volume { gain } => ZoneChange { volume: Some(gain.clone()), ..change },
+        ZoneVerb::PageVolume { gain } => ZoneChange { page_volume: Some(gain.clone()), ..change },
         ZoneVerb::Mute => ZoneChange { muted: Some(true), ..change },
         ZoneVerb::Unmute => ZoneChange { muted: Some(false), ..change },
         ZoneVerb::Delay { delay } => ZoneChange { delay: Some(delay.clone()), ..change },
@@ -226,20 +226,33 @@ fn changed(zone: &str, verb: &ZoneVerb) -> ZoneChange {
     }
 }
 
-/// Settings of a zone: `all` settings, or only settings that differ from the default.
-fn settings(state: &ZoneState, all: bool) -> String {
-    let source = state.source.as_deref().unwrap_or("no source");
+/// All settings of a zone, and those of the building file that differ.
+fn all_settings(site: &Site, state: &ZoneState) -> String {
+    settings(state, Some(&site.settings_of(&state.zone).unwrap_or_else(|| state.clone())))
+}
+
+/// Settings of a zone: all settings, compared with `file`, or only settings that are not usual.
+fn settings(state: &ZoneState, file: Option<&ZoneState>) -> String {
+    let named = |state: &ZoneState| state.source.clone().unwrap_or_else(|| "no source".to_owned());
+    let compared = |value: &str, of_file: Option<String>| match of_file {
+        Some(file) if file != value => format!("{value} (default {file})"),
+        _ => value.to_owned(),
+    };
+    let volume = compared(&state.volume, file.map(|file| file.volume.clone()));
     let muted = if state.muted { ", muted" } else { "" };
-    let mut text = format!("{}: {}{muted}, {source}", state.zone, state.volume);
-    for (name, value, usual) in [
-        ("page-volume", &state.page_volume, "0dB"),
-        ("delay", &state.delay, "0ms"),
-        ("equalizer", &state.equalizer, "flat"),
-        ("limiter", &state.limiter, "off"),
-    ] {
+    let source = compared(&named(state), file.map(named));
+    let mut text = format!("{}: {volume}{muted}, {source}", state.zone);
+    let others: [(_, fn(&ZoneState) -> &String, _); 4] = [
+        ("page-volume", |it| &it.page_volume, "0dB"),
+        ("delay", |it| &it.delay, "0ms"),
+        ("equalizer", |it| &it.equalizer, "flat"),
+        ("limiter", |it| &it.limiter, "off"),
+    ];
+    for (name, setting, usual) in others {
+        let value = setting(state);
         // A node of an earlier version does not report these settings.
-        if !value.is_empty() && (all || value != usual) {
-            text += &format!(", {name} {value}");
+        if !value.is_empty() && (file.is_some() || value != usual) {
+            text += &format!(", {name} {}", compared(value, file.map(setting).cloned()));
         }
     }
     text
@@ -399,6 +412,22 @@ fn fault_line(fault: &FaultState, node: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_that_differ_from_the_file_are_shown_with_its_value() {
+        let file = ZoneState {
+            zone: "hall".into(),
+            volume: "-6dB".into(),
+            source: Some("music".into()),
+            delay: "12ms".into(),
+            ..ZoneState::default()
+        };
+        let now = ZoneState { volume: "-12dB".into(), delay: "0ms".into(), ..file.clone() };
+        let shown = "hall: -12dB (default -6dB), music, delay 0ms (default 12ms)";
+        assert_eq!(settings(&now, Some(&file)), shown);
+        assert_eq!(settings(&file, Some(&file)), "hall: -6dB, music, delay 12ms");
+        assert_eq!(settings(&now, None), "hall: -12dB, music");
+    }
 
     #[test]
     fn announcement_is_as_old_as_its_start() {

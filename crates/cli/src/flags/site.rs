@@ -8,6 +8,7 @@ use tautline_dsp::chime::Chime;
 use tautline_dsp::gain::Gain;
 use tautline_io::thread::Scheduler;
 use tautline_proto::time::Span;
+use tautline_site::DEFAULT_SETTING;
 
 use super::{PlainKind, device, parse, span};
 use crate::help;
@@ -155,15 +156,15 @@ pub(crate) struct NextFlags {
 pub(crate) enum ZoneVerb {
     /// Set the volume of the source, within the limits of the zone
     Volume {
-        /// Such as -6dB or 50%
-        #[arg(allow_hyphen_values = true, value_parser = parse::<Gain>)]
-        gain: Gain,
+        /// Such as -6dB or 50%, or default
+        #[arg(allow_hyphen_values = true, value_parser = valid(parse::<Gain>))]
+        gain: String,
     },
     /// Set the volume of announcements
     PageVolume {
-        /// Such as -6dB or 50%
-        #[arg(allow_hyphen_values = true, value_parser = parse::<Gain>)]
-        gain: Gain,
+        /// Such as -6dB or 50%, or default
+        #[arg(allow_hyphen_values = true, value_parser = valid(parse::<Gain>))]
+        gain: String,
     },
     /// Mute the zone: all but emergencies
     Mute,
@@ -171,24 +172,24 @@ pub(crate) enum ZoneVerb {
     Unmute,
     /// Set the delay after the presentation time
     Delay {
-        /// Time or distance up to 1 s, such as 12ms or 4.1m
+        /// Time or distance up to 1 s, such as 12ms or 4.1m, or default
         #[arg(value_parser = valid(tautline_site::parse_delay))]
         delay: String,
     },
     /// Set the bands of the equalizer
     Equalizer {
-        /// Such as "peaking 120 -4dB 1.4; high-pass 80" (SHAPE HERTZ [GAIN] [Q]), or flat
+        /// Such as "peaking 120 -4dB 1.4; high-pass 80" (SHAPE HERTZ [GAIN] [Q]), flat, or default
         bands: String,
     },
     /// Set the ceiling of the limiter
     Limiter {
-        /// Such as -3dB, or off
+        /// Such as -3dB, off, or default
         #[arg(allow_hyphen_values = true, value_parser = valid(tautline_site::parse_ceiling))]
         ceiling: String,
     },
     /// Play another source
     Source {
-        /// Name of a source in the building file
+        /// Name of a source in the building file, or default
         source: String,
     },
 }
@@ -204,11 +205,14 @@ pub(crate) struct StopFlags {
     pub(crate) site: BuildingFile,
 }
 
-/// Checks a text, which stays a text.
+/// Checks a text, which stays a text. `default` is valid: the value of the building file.
 fn valid<T>(
     check: fn(&str) -> Result<T, String>,
 ) -> impl Fn(&str) -> Result<String, String> + Clone {
-    move |text| check(text).map(|_| text.to_owned())
+    move |text| {
+        let is_default = text == DEFAULT_SETTING;
+        if is_default { Ok(text.to_owned()) } else { check(text).map(|_| text.to_owned()) }
+    }
 }
 
 /// Options of announcements.

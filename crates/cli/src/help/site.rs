@@ -71,7 +71,11 @@ pub(crate) const ZONE: &str = r#"Examples:
   taut zone hall,gym mute
   taut zone yard delay 17.5m
   taut zone hall equalizer "peaking 120 -4dB 1.4; high-pass 80"
-  taut zone indoors source radio"#;
+  taut zone indoors source radio
+  taut zone hall volume default
+
+default is the value of the building file. taut zone hall shows it for each
+setting that differs."#;
 
 pub(crate) const PRESET: &str = r#"Example:
   taut preset evening"#;

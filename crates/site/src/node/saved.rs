@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tautline_api::v1::ZoneChange;
 
-use crate::{Site, disk};
+use crate::{DEFAULT_SETTING, Site, disk};
 
 #[derive(Debug, Default)]
 pub(super) struct SavedZones(BTreeMap<String, ZoneChange>);
@@ -43,7 +43,7 @@ impl SavedZones {
         disk::write_json(path, &self.all())
     }
 
-    /// Drops values that a newer building file does not permit.
+    /// Drops values that the building file does not permit, and those that are its own.
     pub(super) fn fit(&mut self, site: &Site) {
         self.0.retain(|name, change| {
             let Some(zone) = site.zones.get(name) else { return false };
@@ -52,6 +52,10 @@ impl SavedZones {
             {
                 let permits = |it: &mut String| it.parse().is_ok_and(|it| limits.contain(it));
                 *volume = volume.take_if(permits);
+            }
+            let ZoneChange { delay, equalizer, limiter, .. } = &mut *change;
+            for value in [delay, equalizer, limiter] {
+                value.take_if(|it| it == DEFAULT_SETTING);
             }
             change.source = change.source.take().filter(|it| site.sources.contains_key(it));
             true

@@ -201,6 +201,28 @@ fn saved_settings_are_those_of_the_next_node() {
 }
 
 #[test]
+fn default_is_the_value_of_the_building_file() {
+    let run = Run::of("exec cat");
+    let all = |values: [&str; 5]| {
+        let [volume, page_volume, delay, equalizer, limiter] = values.map(|it| Some(it.to_owned()));
+        ZoneChange { volume, page_volume, delay, equalizer, limiter, ..change("hall") }
+    };
+    let shown = |state: ZoneState| {
+        [state.volume, state.page_volume, state.delay, state.equalizer, state.limiter]
+    };
+    let file = shown(run.node.change(change("hall")).unwrap());
+    let tuned = ["-9dB", "-9dB", "12ms", "high-pass 80 0.71", "-3dB"];
+    assert_eq!(shown(run.node.change(all(tuned)).unwrap()), tuned);
+    assert_eq!(shown(run.node.change(all(["default"; 5])).unwrap()), file);
+    // A newer file then applies.
+    assert_eq!(run.node.standing().saved.of("hall"), change("hall"));
+    let source = |name: &str| ZoneChange { source: Some(name.into()), ..change("hall") };
+    let none = run.node.change(source("default"));
+    assert!(matches!(none, Err(ZoneRefused::NoSource { .. })), "the file has none");
+    run.end();
+}
+
+#[test]
 fn process_that_fails_shows_its_error_and_starts_again() {
     let failing = "read first; echo 'error: no card'>&2; echo 'hint: x'>&2; exit 3";
     let run = Run::of(failing);
