@@ -3,6 +3,9 @@
 use tautline_engine::monitor::run::{KnownClock, Progress};
 use tautline_proto::time::Span;
 
+/// Source of the clock of packets with presentation times.
+const TAI: &str = "tai";
+
 const MISSED_EVERY: Span = Span::from_secs(1);
 /// Minimum reported change of an adaptive latency.
 const MOVED: Span = Span::from_micros(100);
@@ -59,6 +62,7 @@ impl Details {
         let reported = self.known.filter(|reported| {
             let (was, is) = (reported.uncertainty, known.uncertainty);
             let alike = is == was || (is.times(2) > was && is < was.times(2));
+            let alike = alike || known.source == TAI;
             reported.source == known.source && alike
         });
         if reported.is_some() {
@@ -66,6 +70,8 @@ impl Details {
         }
         let by = match known.source {
             "host" => "this host's, which both ends read".to_owned(),
+            // The mapping only reads this machine's TAI, whose error the report has.
+            TAI => "TAI, as each end knows it".to_owned(),
             "rtcp" => format!("known to ± {} from exchanged reports", known.uncertainty),
             kept => format!("known to ± {} from the system clocks ({kept})", known.uncertainty),
         };
@@ -128,6 +134,14 @@ mod tests {
         let alongside = Progress { known: host, ..at(40) };
         assert!(details.news(&alongside).concat().contains("this host's"));
         assert!(details.news(&alongside).is_empty());
+        let tai = |micros| {
+            let uncertainty = Span::from_micros(micros);
+            let known = Some(KnownClock { source: TAI, uncertainty, round_trip: None });
+            Progress { known, ..at(60) }
+        };
+        let reported = details.news(&tai(2)).concat();
+        assert!(reported.contains("TAI") && !reported.contains('±'), "{reported}");
+        assert!(details.news(&tai(9)).is_empty());
     }
 
     #[test]

@@ -470,7 +470,8 @@ pub struct InvalidCount {
 pub struct Clock {
     /// Peer's wall clock minus our monotonic clock.
     pub offset_ns: i64,
-    /// Uncertainty, ± ns; absent if the sender marks its clock as unreliable.
+    /// Uncertainty, ± ns; absent if the sender marks its clock as unreliable, or this machine does
+    /// not know TAI.
     pub uncertainty_ns: Option<i64>,
     /// Round trip of the exchange, if any; absent below the timestamps' resolution.
     pub round_trip_ns: Option<i64>,

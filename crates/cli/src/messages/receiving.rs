@@ -87,7 +87,7 @@ pub(super) fn words(address: &str, note: &ReceiveNote) -> String {
             LATELY.as_millis_f64() / 1e3
         ),
         ReceiveNote::Uncertain => format!(
-            "{address}: the talker reports that its clock is uncertain (tu), so the error of the measured latency is \
+            "{address}: the talker reports that its clock is uncertain (tu), so the error of its presentation times is \
              unknown; keep that clock with PTP (taut doctor there, if it is taut)"
         ),
         ReceiveNote::Loss(percent) => format!("{address}: {percent} % of the packets are lost"),

@@ -43,6 +43,7 @@ pub(crate) struct Statistics {
     presented: [Distribution; 2],
     uncertainty: Distribution,
     pub(crate) clock: Option<ClockMapping>,
+    pub(crate) tai_is_uncertain: bool,
     pub(crate) status: Option<RxStatus>,
     pub(crate) xruns: XrunTimes,
     /// Whether a user changed the latency.
@@ -101,6 +102,7 @@ impl Statistics {
             presented: Default::default(),
             uncertainty: Distribution::default(),
             clock: None,
+            tai_is_uncertain: false,
             status: None,
             xruns: XrunTimes::default(),
             is_changed: false,
@@ -226,11 +228,12 @@ impl Statistics {
         found > 0 && 10 * found >= self.promised.count()
     }
 
-    /// The sender clock's uncertainty; `None` for TAI that packets mark as uncertain.
+    /// The sender clock's uncertainty; `None` for TAI that packets mark as uncertain, or that this
+    /// machine does not know.
     pub(crate) fn known_to(&self) -> Option<Span> {
         let clock = self.clock.as_ref()?;
-        let uncertain =
-            self.status.is_some_and(|status| status.stream.counters.uncertain_clock > 0);
+        let marked = self.status.is_some_and(|status| status.stream.counters.uncertain_clock > 0);
+        let uncertain = marked || self.tai_is_uncertain;
         (clock.source != ClockSource::Tai || !uncertain).then_some(clock.uncertainty)
     }
 

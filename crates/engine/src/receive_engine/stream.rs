@@ -273,8 +273,9 @@ impl ReceivedStream {
             self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }
         if self.policy.presents() {
-            let tai = tai::tai().mapping;
-            self.decide(|policy, context| policy.present_by(tai, context));
+            let tai = tai::tai();
+            self.statistics.tai_is_uncertain = tai.uncertain;
+            self.decide(|policy, context| policy.present_by(tai.mapping, context));
         }
         self.decide(ReceivePolicy::poll);
         self.news.handle(&self.address, |note| watch.note(note), |_| ());

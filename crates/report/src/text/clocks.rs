@@ -14,8 +14,11 @@ pub(super) fn of_sender(out: &mut String, stream: &StreamReport) -> fmt::Result 
         "rtcp" => write!(out, "known to ± {known} by RTCP")?,
         "ptp" => write!(out, "known to ± {known} by PTP at both ends, the sum of their errors")?,
         "host" => write!(out, "this machine's, so the latency is known to half a frame")?,
-        "tai" if clock.uncertainty_ns.is_none() => {
+        "tai" if stream.counters.uncertain_clock > 0 => {
             write!(out, "TAI, which the sender reports as uncertain")?;
+        }
+        "tai" if clock.uncertainty_ns.is_none() => {
+            write!(out, "TAI, which is uncertain on this machine")?;
         }
         "tai" => write!(out, "TAI, as each end knows it")?,
         _ => write!(
@@ -71,10 +74,10 @@ fn write_followed(out: &mut String, clock: &FollowedClockReport, ended: i64) -> 
 pub(super) fn tai(out: &mut String, report: &Report) -> fmt::Result {
     let Some(tai) = &report.host.tai else { return Ok(()) };
     let ended = report.started_ns.saturating_add(report.duration_ns);
-    write_tai(out, tai, ended)
+    write_tai(out, tai, ended, report.role == "send")
 }
 
-fn write_tai(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
+fn write_tai(out: &mut String, tai: &TaiReport, ended: i64, sends: bool) -> fmt::Result {
     write!(out, "TAI: ")?;
     match &*tai.state {
         "free" => write!(out, "not synchronised, this host's own clock")?,
@@ -100,7 +103,7 @@ fn write_tai(out: &mut String, tai: &TaiReport, ended: i64) -> fmt::Result {
     if tai.steps > 0 {
         write!(out, "; stepped {} times", tai.steps)?;
     }
-    if tai.uncertain {
+    if tai.uncertain && sends {
         write!(out, "; packets mark it as uncertain")?;
     }
     writeln!(out)
@@ -150,9 +153,9 @@ mod tests {
         snapshot!(reported(&held));
     }
 
-    fn reported_tai(tai: &TaiReport) -> String {
+    fn reported_tai(tai: &TaiReport, sends: bool) -> String {
         let mut out = String::new();
-        write_tai(&mut out, tai, 14_000_000_000).unwrap();
+        write_tai(&mut out, tai, 14_000_000_000, sends).unwrap();
         out
     }
 
@@ -168,7 +171,9 @@ mod tests {
             ptp4l: None,
         };
         let said = "TAI: not synchronised, this host's own clock; packets mark it as uncertain\n";
-        assert_eq!(reported_tai(&free), said);
+        assert_eq!(reported_tai(&free, true), said);
+        let received = reported_tai(&free, false);
+        assert!(!received.contains("packets"), "a receiver marks none: {received}");
         let locked = TaiReport {
             state: "locked".into(),
             reference: Some("ptp".into()),
@@ -183,7 +188,7 @@ mod tests {
                 path_delay_ns: 900,
             }),
         };
-        let said = reported_tai(&locked);
+        let said = reported_tai(&locked, true);
         snapshot!(said);
         assert!(said.ends_with(" off 001b21.fffe.0a0b0c\n"), "{said}");
     }

@@ -232,10 +232,11 @@ fn stall_reported_after_the_fault_still_counts() {
 
 #[test]
 fn unreliable_talker_clock_gives_no_certain_figures() {
-    let known = |uncertain: u64, source: ClockSource| {
+    let known = |uncertain: u64, source: ClockSource, here: bool| {
         let mut reported = Reported::new();
         let mut begun = status(990);
         begun.stream.counters.uncertain_clock = uncertain;
+        reported.statistics.tai_is_uncertain = here;
         reported.look(begun, &StallLog::new(1));
         let mut clock = ClockMapping::known(Span::ZERO, Span::from_micros(3));
         clock.source = source;
@@ -253,9 +254,13 @@ fn unreliable_talker_clock_gives_no_certain_figures() {
         assert_eq!(clock.uncertainty_ns.is_some(), latency.uncertainty_max_ns.is_some());
         clock.uncertainty_ns
     };
-    assert_eq!(known(0, ClockSource::Tai), Some(3_000));
-    assert_eq!(known(1, ClockSource::Tai), None);
-    assert_eq!(known(1, ClockSource::Exchange), Some(3_000), "by another clock than its own");
+    assert_eq!(known(0, ClockSource::Tai, false), Some(3_000));
+    assert_eq!(known(1, ClockSource::Tai, false), None);
+    assert_eq!(known(0, ClockSource::Tai, true), None);
+    for (uncertain, here) in [(1, false), (0, true)] {
+        let by_another_clock = known(uncertain, ClockSource::Exchange, here);
+        assert_eq!(by_another_clock, Some(3_000));
+    }
 }
 
 #[test]
