@@ -19,6 +19,8 @@ const UNTIMED_XRUNS: &str = "xrun times are relative to the start of the run";
 const UNTIMED: &str = "times of the worst packets are relative to the first of them; with \
                        --packet-log they are relative to the start, and every packet is shown";
 
+const CLOSEST: &str = "the worst packets are the packets closest to their deadline";
+
 pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     let (role, question) = match &*report.role {
         "send" => ("send", "did every packet leave when it was due?"),
@@ -29,7 +31,9 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     let stalls = Some(report.host.stalls);
     let kernel = report.host.kernel.clone();
     out.hosts = vec![HostDescription { kernel, stalls, ..HostDescription::here("here") }];
-    out.rows = report.streams.iter().map(|stream| row(stream, role)).collect();
+    let rows = report.streams.iter().enumerate();
+    let first = |index| ledger.and_then(|ledger| ledger.first_timestamp(index));
+    out.rows = rows.map(|(index, stream)| row(stream, role, first(index))).collect();
     out.notes.push(format!("the device's thread ran as {}", report.host.scheduler));
     out.notes.extend(report.notes.iter().cloned());
     let rows = out.rows.iter_mut().zip(&report.streams).enumerate();
@@ -39,6 +43,9 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
         let reported = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
         row.events.extend(Events::since(begin, XRUNS, reported, stream.counters.xruns));
         out.notes.extend(ledger.and_then(|ledger| ledger.add_to(row, index)));
+    }
+    if out.rows.iter().any(|row| !row.worst.is_empty()) {
+        out.notes.push(CLOSEST.to_owned());
     }
     if ledger.is_none() {
         let reported = [
@@ -51,7 +58,7 @@ pub fn of_run(report: &Report, ledger: Option<&RunPackets>) -> LabReport {
     out
 }
 
-fn row(stream: &StreamReport, role: &str) -> ReportRow {
+fn row(stream: &StreamReport, role: &str, first: Option<u32>) -> ReportRow {
     let name = match &stream.sender {
         Some(sender) => format!("{} from {}", stream.address, sender.from),
         None => stream.address.clone(),
@@ -69,7 +76,7 @@ fn row(stream: &StreamReport, role: &str) -> ReportRow {
         row.missed = (due > 0).then(|| Missed::of(stream.missed(), due));
     }
     row.stages.clone_from(&stream.stages);
-    row.worst = worst(stream);
+    row.worst = worst(stream, first);
     figures(&mut row, stream);
     row
 }
@@ -109,18 +116,27 @@ fn figures(row: &mut ReportRow, stream: &StreamReport) {
     }
 }
 
-/// Times count from the first of these, as the report lacks the first packet's.
-fn worst(stream: &StreamReport) -> Vec<Worst> {
+/// The packets of the text report. Times count from `first`, the timestamp of the run's first
+/// packet, else from the first of these, as the report lacks it.
+fn worst(stream: &StreamReport, first: Option<u32>) -> Vec<Worst> {
     let Ok(rate) = Rate::new(stream.rate) else { return Vec::new() };
-    let Some(any) = stream.worst.first() else { return Vec::new() };
-    let after = |packet: &WorstPacket| packet.rtp_timestamp.wrapping_sub(any.rtp_timestamp) as i32;
-    let first = stream.worst.iter().map(after).min().unwrap_or(0);
+    let Some(any) = first.or(stream.worst.first().map(|packet| packet.rtp_timestamp)) else {
+        return Vec::new();
+    };
+    let after = |packet: &WorstPacket| packet.rtp_timestamp.wrapping_sub(any) as i32;
+    let first = match first {
+        Some(_) => 0,
+        None => stream.worst.iter().map(after).min().unwrap_or(0),
+    };
     let reported = |packet: &WorstPacket| {
         let frames = Frames::new(i64::from(after(packet)) - i64::from(first));
         let at_ns = rate.span_of(frames).as_nanos();
-        let mut worst = Worst { at_ns, value_ns: packet.total_ns?, ..Worst::default() };
+        // Without a capture time, of the stages here.
+        let sum = || packet.stages.iter().map(|(_, length)| length).sum();
+        let value_ns = packet.total_ns.unwrap_or_else(sum);
+        let mut worst = Worst { at_ns, value_ns, ..Worst::default() };
         worst.made_of(packet.stages.iter().cloned());
-        Some(worst)
+        worst
     };
-    stream.worst.iter().filter_map(reported).collect()
+    stream.worst.iter().map(reported).collect()
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use tautline_proto::time::{LocalTime, Span};
 use tautline_report::ledger::{
     LedgerError, LedgerInstants, LedgerLines, LedgerPacket, ReadLedger, ReceivedPacket, STAGES,
-    SentPacket, lengths,
+    SentPacket,
 };
 
 use crate::report::{Points, ReportRow};
@@ -27,6 +27,7 @@ pub struct RunPackets {
 #[derive(Debug)]
 struct RunPacket {
     stream: usize,
+    timestamp: u32,
     capture: i64,
     instants: LedgerInstants,
     /// From the sound, or else from the device.
@@ -34,11 +35,24 @@ struct RunPacket {
 }
 
 impl RunPacket {
-    fn of(packet: &impl LedgerPacket, stream: usize, measured: Option<i64>) -> Option<Self> {
+    fn received(packet: &ReceivedPacket) -> Option<Self> {
+        Self::of(packet, packet.stream, packet.timestamp, packet.measured)
+    }
+
+    fn sent(packet: &SentPacket) -> Option<Self> {
+        Self::of(packet, 0, packet.timestamp, None)
+    }
+
+    fn of(
+        packet: &impl LedgerPacket,
+        stream: usize,
+        timestamp: u32,
+        measured: Option<i64>,
+    ) -> Option<Self> {
         let instants = packet.instants();
         let capture = instants[0]?;
         let dac = instants[STAGES.len()].and_then(|dac| dac.checked_sub(capture));
-        Some(Self { stream, capture, instants, latency: measured.or(dac) })
+        Some(Self { stream, timestamp, capture, instants, latency: measured.or(dac) })
     }
 }
 
@@ -54,12 +68,10 @@ impl RunPackets {
         }
         let (mut packets, more): (Vec<RunPacket>, bool) = if lines.has("arrival") {
             let ReadLedger { packets, more, .. } = lines.packets::<ReceivedPacket>(MAX)?;
-            let of =
-                |packet: &ReceivedPacket| RunPacket::of(packet, packet.stream, packet.measured);
-            (packets.iter().filter_map(of).collect(), more)
+            (packets.iter().filter_map(RunPacket::received).collect(), more)
         } else {
             let ReadLedger { packets, more, .. } = lines.packets::<SentPacket>(MAX)?;
-            (packets.iter().filter_map(|packet| RunPacket::of(packet, 0, None)).collect(), more)
+            (packets.iter().filter_map(RunPacket::sent).collect(), more)
         };
         packets.sort_by_key(|packet| packet.capture);
         Ok(Self { packets, more })
@@ -67,9 +79,16 @@ impl RunPackets {
 
     /// Capture of the first packet with known latency, else of the first.
     pub(super) fn begin(&self, stream: usize) -> Option<i64> {
+        self.first(stream).map(|packet| packet.capture)
+    }
+
+    pub(super) fn first_timestamp(&self, stream: usize) -> Option<u32> {
+        self.first(stream).map(|packet| packet.timestamp)
+    }
+
+    fn first(&self, stream: usize) -> Option<&RunPacket> {
         let packets = || self.packets.iter().filter(|packet| packet.stream == stream);
-        let known = packets().find(|packet| packet.latency.is_some());
-        known.or_else(|| packets().next()).map(|packet| packet.capture)
+        packets().find(|packet| packet.latency.is_some()).or_else(|| packets().next())
     }
 
     /// May return a note.
@@ -84,12 +103,12 @@ impl RunPackets {
             }
         }
         let begin = self.begin(stream)?;
-        if let Some(first) = series.begin() {
+        if series.begin().is_some() {
             // The log may end early; the run's figures cover all packets.
-            let measured = row.measured;
+            let (measured, worst) = (row.measured, core::mem::take(&mut row.worst));
             *row = core::mem::take(row).with(&series);
             row.measured = measured.or(row.measured);
-            name_worst(row, &packets, first);
+            row.worst = worst;
         }
         let shown = shown(row, &packets, begin);
         row.points = lines(&packets[shown.clone()], begin);
@@ -110,19 +129,6 @@ fn lines(packets: &[&RunPacket], begin: i64) -> Vec<Points> {
     let mut lines = Points::of_stages(packets);
     lines.retain(|points| !points.values.is_empty());
     lines
-}
-
-fn name_worst(row: &mut ReportRow, packets: &[&RunPacket], first: LocalTime) {
-    let first = (first - LocalTime::ZERO).as_nanos();
-    for worst in &mut row.worst {
-        let at = first.saturating_add(worst.at_ns);
-        let found = packets
-            .iter()
-            .find(|packet| packet.capture == at && packet.latency == Some(worst.value_ns));
-        if let Some(packet) = found {
-            worst.made_of(lengths(&packet.instants));
-        }
-    }
 }
 
 fn shown(row: &ReportRow, packets: &[&RunPacket], begin: i64) -> core::ops::Range<usize> {
