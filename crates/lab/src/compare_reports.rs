@@ -30,7 +30,9 @@ each report has one stream, these two are compared, whatever their names and
 settings. Figures that only one report has are listed.
 
 The verdict comes first:
-  no difference  no figure differs
+  no difference  none is shown in any figure. A figure is the `same` only if
+                 its interval lies within the threshold; otherwise a difference
+                 is `not shown`, and may exist
   no regression  no judged figure is worse, but a stage differs
   better         a judged figure is better, and none is worse
   WORSE          a judged figure is worse

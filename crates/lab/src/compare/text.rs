@@ -38,7 +38,8 @@ impl fmt::Display for Compared {
                 "note: difference: between the medians of seconds, with its 95 % interval; \
                  ignored up to the threshold\nnote: more: probability that a random second of \
                  the second report has a higher value than one of the first\nnote: chance: for any of {} figures that could differ; \
-                 reported below {CHANCE}, and alone below {ALONE}",
+                 reported below {CHANCE}, and alone below {ALONE}\nnote: verdict: `same` if the interval lies within the \
+                 threshold; a difference that is `not shown` may exist",
                 self.tested
             )?;
         }
@@ -62,8 +63,8 @@ impl Compared {
             ComparedOutcome::Same => {
                 let judged = |figure: &&ComparedFigure| figure.verdict == ComparedVerdict::None;
                 match self.figures().filter(judged).count() {
-                    1 => "no difference in the one shared figure".to_owned(),
-                    all => format!("no difference in any of {all} figures"),
+                    1 => "no difference shown in the one shared figure".to_owned(),
+                    all => format!("no difference shown in any of {all} figures"),
                 }
             }
             ComparedOutcome::NoRegression => {
@@ -100,10 +101,12 @@ fn of_row(f: &mut fmt::Formatter<'_>, row: &ComparedRow, all: bool) -> fmt::Resu
     match hidden {
         0 => {}
         hidden if lines.len() > 1 => {
-            writeln!(f, "  and {hidden} without a difference: --report json has all")?;
+            writeln!(f, "  and {hidden} with no difference shown: --report json has all")?;
         }
-        1 => writeln!(f, "  1 figure without a difference: --report json has it")?,
-        hidden => writeln!(f, "  {hidden} figures without a difference: --report json has all")?,
+        1 => writeln!(f, "  1 figure with no difference shown: --report json has it")?,
+        hidden => {
+            writeln!(f, "  {hidden} figures with no difference shown: --report json has all")?
+        }
     }
     stages(f, row)?;
     row.sentences().iter().try_for_each(|sentence| writeln!(f, "  {sentence}"))
@@ -285,12 +288,40 @@ fn verdict(figure: &ComparedFigure) -> String {
     match figure.verdict {
         ComparedVerdict::Unknown => "unknown".to_owned(),
         ComparedVerdict::Follows => "not judged".to_owned(),
-        ComparedVerdict::None => "same".to_owned(),
+        ComparedVerdict::None if is_within_threshold(figure) => "same".to_owned(),
+        ComparedVerdict::None => "not shown".to_owned(),
         ComparedVerdict::Less => less.to_owned(),
         ComparedVerdict::More => more.to_owned(),
     }
 }
 
+/// A difference that is not shown may exist, unless its interval excludes one beyond the threshold.
+fn is_within_threshold(figure: &ComparedFigure) -> bool {
+    let both = figure.interval.zip(figure.threshold_ns);
+    both.is_some_and(|(interval, threshold)| interval.iter().all(|end| end.abs() <= threshold))
+}
+
 fn chance(p: f64) -> String {
     if p >= 0.001 { format!("{p:.3}") } else { format!("{p:.0e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_interval_within_the_threshold_is_the_same() {
+        let same = |interval, threshold_ns| {
+            is_within_threshold(&ComparedFigure {
+                interval,
+                threshold_ns,
+                ..ComparedFigure::default()
+            })
+        };
+        assert!(same(Some([-10.0, 9.0]), Some(10.0)));
+        assert!(!same(Some([-11.0, 9.0]), Some(10.0)));
+        assert!(!same(Some([-1.0, 11.0]), Some(10.0)));
+        // Counts have no interval.
+        assert!(!same(None, None));
+    }
 }

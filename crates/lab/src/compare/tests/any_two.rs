@@ -56,7 +56,7 @@ fn stages_that_differ_are_listed_in_signed_ms_with_bars() {
     snapshot!(there.to_string());
     let same = compared(&first, &first);
     assert_eq!(same.outcome, ComparedOutcome::Same);
-    assert!(same.to_string().contains("verdict: no difference in any"), "{same}");
+    assert!(same.to_string().contains("verdict: no difference shown in any"), "{same}");
 }
 
 #[test]
