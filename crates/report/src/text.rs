@@ -175,7 +175,8 @@ fn outcome(out: &mut String, stream: &StreamReport, role: &str) -> fmt::Result {
             write!(out, ", {rebuilt} of them rebuilt")?;
         }
     } else {
-        let causes = stream.gaps.as_ref().map(arrivals::causes).filter(|causes| !causes.is_empty());
+        let causes = stream.gaps.as_ref().map(|gaps| arrivals::causes(gaps, call::is_tcp(stream)));
+        let causes = causes.filter(|causes| !causes.is_empty());
         let causes = causes.unwrap_or_else(|| format!("lost {}, late {}", c.lost, c.late));
         write!(out, "missed: {missed} of {} packets: {causes}", stream.needed())?;
         for (count, name) in [(c.undecodable, "undecodable"), (c.too_early, "too early")] {

@@ -3,6 +3,7 @@
 use core::fmt::{self, Write};
 
 use super::Nanos;
+use super::call::dropped_by_sender;
 use super::redundancy::Repairs;
 use crate::{GapReport, LatencyReport, LatenessPoint, StreamReport};
 
@@ -140,8 +141,11 @@ fn counts(gaps: &GapReport) -> [(&'static str, u64); 9] {
 const TOO_SHORT: &str = "latency too short";
 const UNATTRIBUTED: &str = "sender or network late";
 
-pub(super) fn causes(gaps: &GapReport) -> String {
-    let counts = counts(gaps).into_iter().filter(|(_, count)| *count > 0);
+pub(super) fn causes(gaps: &GapReport, is_tcp: bool) -> String {
+    let dropped = dropped_by_sender(gaps, is_tcp);
+    let gaps = GapReport { lost: gaps.lost.saturating_sub(dropped), ..*gaps };
+    let dropped = ("dropped by the sender (TCP too slow)", dropped);
+    let counts = counts(&gaps).into_iter().chain([dropped]).filter(|(_, count)| *count > 0);
     let named = counts.map(|(name, count)| match (name, gaps.lost_in_outages) {
         ("lost", outages @ 1..) => format!("lost {count} ({outages} in outages)"),
         _ => format!("{name} {count}"),
@@ -381,7 +385,7 @@ mod tests {
         let outage = shown(|latency| latency.configured_ns = Some(1_000_000), &none);
         assert!(outage.starts_with("fix: the network was interrupted"), "{outage}");
         let late = GapReport { late_unattributed: 9, ..GapReport::default() };
-        assert_eq!(causes(&late), "sender or network late 9");
+        assert_eq!(causes(&late, false), "sender or network late 9");
         let hints = GapHints { repairs: &none, advice: None, presented: false };
         let fix = hint(UNATTRIBUTED, &late, &hints, "fifo:70").unwrap();
         assert!(fix.contains("--latency"), "{fix}");
@@ -429,7 +433,9 @@ mod tests {
     #[test]
     fn outage_and_other_losses_have_their_own_counts_and_fixes() {
         let gaps = GapReport { lost: 1_342, lost_in_outages: 1_000, ..GapReport::default() };
-        assert_eq!(causes(&gaps), "lost 1342 (1000 in outages)");
+        assert_eq!(causes(&gaps, false), "lost 1342 (1000 in outages)");
+        let tcp = "lost 1000 (1000 in outages), dropped by the sender (TCP too slow) 342";
+        assert_eq!(causes(&gaps, true), tcp);
         let fix = |gaps: GapReport| {
             let mut out = String::new();
             recommendation(&mut out, Some(&gaps), &unadvised(&Repairs::default()), "fifo:70")

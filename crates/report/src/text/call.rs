@@ -65,7 +65,14 @@ fn direction(out: &mut String, report: &Report) -> fmt::Result {
 fn sent(out: &mut String, stream: &StreamReport) -> fmt::Result {
     write!(out, "{} packets", stream.counters.sent)?;
     if let Some(lost) = lost_there(stream) {
-        write!(out, ", {lost} lost by the network")?;
+        // Over TCP, only this end loses packets.
+        let dropped = stream.counters.send_timeouts.min(lost);
+        if dropped < lost || dropped == 0 {
+            write!(out, ", {} lost by the network", lost - dropped)?;
+        }
+        if dropped > 0 {
+            write!(out, ", {dropped} dropped here: the TCP connection was too slow")?;
+        }
     }
     let late = late_there(stream);
     if late > 0 {
@@ -112,10 +119,14 @@ pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
     let lost = lost_there(stream)?;
     let (share, late) = (of_sent(lost), of_sent(late_there(stream)));
     // Losses of an outage do not show a slow line.
+    let cause = match stream.counters.send_timeouts >= lost {
+        true => "the TCP connection was too slow for",
+        false => "the network loses",
+    };
     let interrupted = stream.receivers.iter().any(|receiver| receiver.times_lost > 0);
     if lost > stream.counters.sent / MANY && !is_coded(&stream.format) && !interrupted {
         let share = Percent(share);
-        return Some(format!("fix: the network loses {share} of the sent sound: {FEWER_BITS}\n"));
+        return Some(format!("fix: {cause} {share} of the sent sound: {FEWER_BITS}\n"));
     }
     if late >= AUDIBLE_LOSS && late > share {
         return Some(format!(
@@ -123,13 +134,12 @@ pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
             Percent(late)
         ));
     }
-    let is_tcp = stream.transport.as_deref() == Some("tcp");
     let fix = match stream.redundancy {
-        None if !is_tcp => "use --redundancy auto (repairs losses), or a cable",
+        None if !is_tcp(stream) => "use --redundancy auto (repairs losses), or a cable",
         _ => LESS_TRAFFIC,
     };
     (share >= AUDIBLE_LOSS)
-        .then(|| format!("fix: the network loses {} of the sent sound: {fix}\n", Percent(share)))
+        .then(|| format!("fix: {cause} {} of the sent sound: {fix}\n", Percent(share)))
 }
 
 fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
@@ -146,7 +156,7 @@ fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
             write!(out, "{missed} of {all} packets missed ({share}")?;
             let gaps = stream.gaps.unwrap_or(GapReport { lost: c.lost, ..GapReport::default() });
             let unreadable = ("undecodable", c.undecodable);
-            for (cause, count) in causes(&gaps).into_iter().chain([unreadable]) {
+            for (cause, count) in causes(&gaps, is_tcp(stream)).into_iter().chain([unreadable]) {
                 if count > 0 {
                     write!(out, "; {count} {cause}")?;
                 }
@@ -156,10 +166,23 @@ fn received(out: &mut String, stream: &StreamReport) -> fmt::Result {
     }
 }
 
-fn causes(gaps: &GapReport) -> [(&'static str, u64); 8] {
+/// Whether the stream used TCP, at least in the end.
+pub(super) fn is_tcp(stream: &StreamReport) -> bool {
+    stream.transport.as_deref() == Some("tcp") || stream.address.starts_with("rtp+tcp:")
+}
+
+/// Lost packets that the sender dropped. TCP loses none: a sender drops packets that the connection
+/// does not accept in time. Before an outage, a call may have used UDP.
+pub(super) const fn dropped_by_sender(gaps: &GapReport, is_tcp: bool) -> u64 {
+    if is_tcp { gaps.lost.saturating_sub(gaps.lost_in_outages) } else { 0 }
+}
+
+fn causes(gaps: &GapReport, is_tcp: bool) -> [(&'static str, u64); 9] {
+    let dropped = dropped_by_sender(gaps, is_tcp);
     [
         ("because the latency is too short", gaps.late_too_short),
-        ("lost by the network", gaps.lost),
+        ("lost by the network", gaps.lost.saturating_sub(dropped)),
+        ("dropped by the other machine: the TCP connection was too slow", dropped),
         ("delayed by the network", gaps.late_network),
         ("delayed by the other machine", gaps.late_sender),
         ("delayed by the other machine or the network", gaps.late_unattributed),
@@ -254,6 +277,26 @@ mod tests {
         let received = &mut both[0].streams[0];
         (received.sender_device, received.ptime_ns) = (Some(device), 2_500_000);
         snapshot!(render_calls(&both, Detail::Summary));
+    }
+
+    #[test]
+    fn packets_lost_over_tcp_were_dropped_by_their_sender() {
+        let some = Counters { received: 5_000, lost: 900, ..Counters::default() };
+        let gaps = GapReport { lost: 900, lost_in_outages: 300, ..GapReport::default() };
+        let mut both = call(some, gaps);
+        let text = |both: &[Report]| render_calls(both, Detail::Summary);
+        assert!(!text(&both).contains("TCP"), "{}", text(&both));
+        both.iter_mut().for_each(|it| it.streams[0].transport = Some("tcp".into()));
+        let sent = &mut both[1].streams[0];
+        (sent.counters.send_timeouts, sent.receivers[0].lost) = (1_900, 1_800);
+        let report = text(&both);
+        assert!(report.contains("300 lost by the network; 600 dropped by the other"), "{report}");
+        assert!(report.contains("5900 packets, 1800 dropped here"), "{report}");
+        assert!(report.contains("fix: the TCP connection was too slow for 31 %"), "{report}");
+        // Some were lost before the call used TCP.
+        both[1].streams[0].counters.send_timeouts = 1_000;
+        let report = text(&both);
+        assert!(report.contains("800 lost by the network, 1000 dropped here"), "{report}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use core::fmt::{self, Write};
 
 use super::Nanos;
 use super::arrivals::WORTH_TELLING;
+use super::call::is_tcp;
 use crate::{Counters, GapReport, RedundancyReport, RepairReport, Report, StreamReport};
 
 /// A call, for fixes.
@@ -61,7 +62,7 @@ impl Repairs {
             repair: stream.repair,
             configured_ns: stream.latency.configured_ns.unwrap_or(0),
             call,
-            tcp: stream.transport.as_deref() == Some("tcp"),
+            tcp: is_tcp(stream),
             coded: is_coded(&stream.format),
             packets: received.saturating_add(lost),
         }
@@ -130,6 +131,8 @@ impl Repairs {
         }
         let fix = match self.call {
             Some(call) => self.hint_in_call(call, lost)?,
+            None if self.tcp && self.coded => LESS_TRAFFIC,
+            None if self.tcp => FEWER_BITS_OF_SENDER,
             None if self.repair.is_none() && self.repaired == 0 => {
                 "use --redundancy auto at the sender"
             }
@@ -224,6 +227,8 @@ mod tests {
         let tcp = lossy(Repairs { tcp: true, ..off });
         let fewer = fix(tcp);
         assert!(told(&fewer, "--format auto") && !told(&fewer, "--redundancy"), "{fewer:?}");
+        let stream = fix(Repairs { call: None, ..tcp });
+        assert!(told(&stream, "--format opus") && !told(&stream, "--redundancy"), "{stream:?}");
         let coded = fix(Repairs { coded: true, ..tcp });
         assert!(told(&coded, "cable") && !told(&coded, "--"), "{coded:?}");
         for few in [lossy(call(true)), tcp] {
