@@ -145,7 +145,7 @@ impl Notes {
 
     /// Replaces the faults of a file, which may be read again and again. Adds new ones as messages.
     pub fn set_file(&self, name: &str, faults: Vec<String>) {
-        let faults: Vec<_> = faults.iter().map(|fault| on_one_line(fault)).collect();
+        let faults: Vec<_> = faults.iter().map(on_one_line).collect();
         let mut sentences = self.sentences();
         let before = sentences.files.remove(name).unwrap_or_default();
         let new = faults.iter().filter(|fault| !before.contains(fault)).cloned();

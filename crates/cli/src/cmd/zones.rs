@@ -231,6 +231,8 @@ fn all_settings(site: &Site, state: &ZoneState) -> String {
     settings(state, Some(&site.settings_of(&state.zone).unwrap_or_else(|| state.clone())))
 }
 
+type Setting = fn(&ZoneState) -> &String;
+
 /// Settings of a zone: all settings, compared with `file`, or only settings that are not usual.
 fn settings(state: &ZoneState, file: Option<&ZoneState>) -> String {
     let named = |state: &ZoneState| state.source.clone().unwrap_or_else(|| "no source".to_owned());
@@ -242,7 +244,7 @@ fn settings(state: &ZoneState, file: Option<&ZoneState>) -> String {
     let muted = if state.muted { ", muted" } else { "" };
     let source = compared(&named(state), file.map(named));
     let mut text = format!("{}: {volume}{muted}, {source}", state.zone);
-    let others: [(_, fn(&ZoneState) -> &String, _); 4] = [
+    let others: [(&str, Setting, &str); 4] = [
         ("page-volume", |it| &it.page_volume, "0dB"),
         ("delay", |it| &it.delay, "0ms"),
         ("equalizer", |it| &it.equalizer, "flat"),
