@@ -254,8 +254,8 @@ pub(crate) struct Send {
     pub(crate) redundancy: RedundancyFlag,
     /// Longest time after which a packet can be repaired
     ///
-    /// Counted from the departure of the packet; part of the latency, at most 64 packets. [default: what
-    /// --latency leaves; 10ms with --latency auto]
+    /// Counted from the departure of the packet; part of the latency, at most 64 packets. [default: two thirds
+    /// of what --latency leaves; 10ms with --latency auto]
     #[arg(long, value_name = "TIME", help_heading = "Network", value_parser = span, hide_short_help = true)]
     pub(crate) redundancy_budget: Option<Span>,
     /// Maximum symbols per packet with --redundancy auto

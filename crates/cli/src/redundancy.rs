@@ -4,7 +4,7 @@ use tautline_engine::plan::address::Resolved;
 use tautline_io::udp::{UdpOptions, header_bytes, path_mtu};
 use tautline_proto::device::Settings;
 use tautline_proto::latency::LatencyRule;
-use tautline_proto::latency::{min_latency, repair_latency, repair_time};
+use tautline_proto::latency::{default_repair_time, min_latency, repair_latency, repair_time};
 use tautline_proto::redundancy::{Bounds, ETHERNET, MAX_WINDOW, Redundancy};
 use tautline_proto::send_policy::{DEFAULT_BUDGET, Limits, Regulator};
 use tautline_proto::stream::StreamFormat;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::flags::Send;
 
 pub(crate) struct Budget {
-    /// `None`: all that the latency leaves.
+    /// `None`: two thirds of what the latency leaves.
     pub(crate) requested: Option<Span>,
     pub(crate) first: Span,
     /// Minimum latency for that time, for a receiver like this end. Zero without redundancy.
@@ -35,7 +35,10 @@ pub(crate) fn budget(
         Some(LatencyRule::Auto { .. } | LatencyRule::Usual) | None => None,
     };
     let requested = flags.redundancy_budget.or_else(|| kept.is_none().then_some(DEFAULT_BUDGET));
-    let leaves = kept.map(|latency| repair_time(minimum, latency));
+    let leaves = kept.map(|latency| match (repair_time(minimum, latency), requested) {
+        (leaves, Some(_)) => leaves,
+        (leaves, None) => default_repair_time(leaves).max(leaves.min(ptime)),
+    });
     let first = requested.into_iter().chain(leaves).fold(ptime.times(MAX_WINDOW as i64), Span::min);
     let on = amount != Redundancy::Off;
     let latency = if on { repair_latency(minimum, first) } else { Span::ZERO };

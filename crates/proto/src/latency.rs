@@ -183,6 +183,12 @@ pub fn repair_time(minimum: Span, latency: Span) -> Span {
     latency - minimum - REPAIR_SPARE
 }
 
+/// Default part of [`repair_time`]. A third is for jitter, and for devices of receivers that take
+/// longer than the sender's: the last copy repairs nothing if it is late.
+pub fn default_repair_time(leaves: Span) -> Span {
+    Span::from_nanos(leaves.as_nanos() / 3 * 2)
+}
+
 #[cfg(test)]
 mod tests {
     use tautline_dsp::format::SampleFormat;

@@ -111,7 +111,7 @@ pub struct SendPolicyConfig {
     pub redundancy: Regulator,
     /// Send redundancy only after an audible loss ([`LastingLoss::AUDIBLE`]).
     pub repairs_after_loss: bool,
-    /// Maximum repair time; `None` for all that the latency leaves.
+    /// Maximum repair time; `None` for two thirds of what the latency leaves.
     pub repair_budget: Option<Span>,
     /// Limits of receivers' requests.
     pub limits: Limits,

@@ -67,8 +67,8 @@ fn receiver_without_time_for_repairs_reports_it_once() {
         };
         // After an xrun, packets carry less redundancy for a while. This buffer, 30 ms above the
         // default, survives a busy host.
-        let send = "--input tone:440 --periods 32 --latency 66ms --redundancy red:1 --duration 3s \
-                    --no-stall-monitor";
+        let send = "--input tone:440 --periods 32 --latency 66ms --redundancy red:1 --redundancy-budget 32ms \
+                    --duration 3s --no-stall-monitor";
         let lossy = "--loss 5% --seed 5 --back ideal";
         let early = short("--back ideal", "--latency 6ms", send);
         let promised = short(lossy, "", send);

@@ -3,7 +3,7 @@
 use super::path_size::PathSize;
 use super::requests;
 use super::{NoRepair, SendCommand, SendContext, SendNote, SendPolicy, SendRefused};
-use crate::latency::{repair_latency, repair_time};
+use crate::latency::{default_repair_time, repair_latency, repair_time};
 use crate::redundancy::sizing::Losses;
 use crate::redundancy::{Bounds, Layout, MAX_SYMBOLS, MAX_WINDOW, Redundancy};
 use crate::time::{LocalTime, Span};
@@ -20,16 +20,16 @@ impl SendPolicy {
         let config = &self.config;
         let bounds = config.redundancy.bounds();
         let leaves = repair_time(self.likewise().without_network(), config.link_offset);
-        // A copy that leaves too late for its path repairs nothing. One packet later is the minimum.
-        let leaves = (leaves - self.path).max(leaves.min(config.format.ptime()));
+        let at_least = leaves.min(config.format.ptime());
+        let leaves = leaves - self.path;
         let budget = match config.repair_budget {
             // An automatic latency includes the repair time.
             _ if self.is_as_needed() => {
                 let minimum = config.format.ptime().times(MIN_WINDOW);
                 config.repair_budget.unwrap_or(DEFAULT_BUDGET.max(minimum))
             }
-            Some(requested) => requested.min(leaves),
-            None => leaves,
+            Some(requested) => requested.min(leaves.max(at_least)),
+            None => default_repair_time(leaves).max(at_least),
         };
         let max_asked = config.limits.symbols(self.goes_to_group());
         // Longer datagrams may not pass.

@@ -27,6 +27,8 @@ pub(super) struct Repairs {
     lost: u64,
     repair: Option<RepairReport>,
     configured_ns: i64,
+    /// Whether the latency is automatic.
+    auto: bool,
     call: Option<Call>,
     tcp: bool,
     /// Whether the packets are of a codec with few bits.
@@ -61,6 +63,7 @@ impl Repairs {
             lost,
             repair: stream.repair,
             configured_ns: stream.latency.configured_ns.unwrap_or(0),
+            auto: stream.latency.auto.is_some(),
             call,
             tcp: is_tcp(stream),
             coded: is_coded(&stream.format),
@@ -155,6 +158,7 @@ impl Repairs {
                 Some("use --format auto (fewer bits), or a cable")
             }
             Self { tcp: true, .. } => Some(LESS_TRAFFIC),
+            Self { auto: true, .. } => Some("use --redundancy fec:2 (more symbols), or a cable"),
             // By default, repairs begin after three seconds of losses.
             _ => Some("use --redundancy auto and --latency auto (time for repairs), or a cable"),
         }
@@ -223,6 +227,8 @@ mod tests {
         let lossy = |repairs| Repairs { packets: 10_000, lost: 51, ..repairs };
         let more = fix(lossy(call(true)));
         assert!(told(&more, "--latency auto") && !told(&more, "--format"), "{more:?}");
+        let most = fix(lossy(Repairs { auto: true, ..call(true) }));
+        assert!(told(&most, "fec:2") && !told(&most, "--latency"), "{most:?}");
         // TCP carries no redundancy.
         let tcp = lossy(Repairs { tcp: true, ..off });
         let fewer = fix(tcp);
