@@ -333,8 +333,12 @@ impl JackDevice {
             Ok((client.name(), found, client.card_latency(last(directions))))
         };
         let (client, (name, found, card)) = enter(&self.spec, directions, TIMEOUT, work)?;
+        let way = match last(directions) {
+            Direction::Playback => "to",
+            Direction::Capture => "from",
+        };
         self.notes.add(format!(
-            "{}: client '{name}' of a JACK server at {}, {} frames per period, {card} frames to the card",
+            "{}: client '{name}' of a JACK server at {}, {} frames per period, {card} frames {way} the card",
             self.spec, found.rate, found.period,
         ));
         Ok(client)

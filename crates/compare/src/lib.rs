@@ -20,7 +20,10 @@ mod verdict;
 mod walk;
 mod why;
 
+use core::ops::Range;
+
 use exact::Both;
+use pieces::Piece;
 use walk::PieceWalk;
 
 pub use remix::ChannelMix;
@@ -39,7 +42,7 @@ pub fn judge(sent: &Sound, received: &Sound, progress: &mut dyn FnMut(usize)) ->
         return Comparison::of(both, Vec::new());
     }
     let bits = received.bits();
-    let pieces = PieceWalk::new(both, bits, progress).run();
+    let pieces = without_resemblances(PieceWalk::new(both, bits, progress).run(), &sent.sounding());
     let plain = Comparison::of(both, pieces.clone());
     let mix = plain.is_unexplained(received).then(|| remix::find(both, bits, &pieces)).flatten();
     let Some(mix) = mix else { return plain };
@@ -48,4 +51,16 @@ pub fn judge(sent: &Sound, received: &Sound, progress: &mut dyn FnMut(usize)) ->
     let pieces = PieceWalk::new(of_mix, bits, progress).run();
     let mixed = Comparison::of(of_mix, pieces).mixed(mix, both);
     if mixed.explains_more_than(&plain) { mixed } else { plain }
+}
+
+/// If one piece has the whole sent sound bit for bit, other sound that resembles it is none of it,
+/// such as the tail of a reverb. Other bits of it are repeated sound.
+fn without_resemblances(mut pieces: Vec<Piece>, sounding: &Range<usize>) -> Vec<Piece> {
+    let is_whole = |piece: &Piece| {
+        piece.is_exact() && piece.from <= sounding.start as f64 && piece.to >= sounding.end as f64
+    };
+    if pieces.iter().any(is_whole) {
+        pieces.retain(Piece::is_exact);
+    }
+    pieces
 }

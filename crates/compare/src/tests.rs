@@ -245,6 +245,14 @@ fn repeated_sound_is_not_identical() {
 }
 
 #[test]
+fn tail_that_resembles_the_whole_sound_is_none_of_it() {
+    let sent = noise(60_000);
+    let tail = sent.part(30_000..60_000).with(|sample| 0.3 * sample);
+    let verdict = verdict(&sent, &joined([&silence(2_048), &sent, &tail]));
+    assert!(verdict.is_whole(), "{verdict}");
+}
+
+#[test]
 fn hole_reports_its_replacement() {
     let sent = noise(60_000);
     for (by, with) in [(Instead::Silence, silence(480)), (Instead::Other, noise_of(480, 9))] {

@@ -151,7 +151,7 @@ fn call_words(calls: Calls, peer: &str, event: &CallEvent) -> (bool, String) {
             format!("{requested}{peer} rejects the change: {}", why.as_str())
         }
         CallEvent::LatencyRaised { requested, kept } => format!(
-            "a latency of {requested} was requested, but packets and devices of both ends need {kept}, which is used; shorter \
+            "a latency of {requested} was requested, but packets, devices and network need {kept}, which is used; shorter \
              device periods (--period, or jackd -p) or packets (--ptime) allow less"
         ),
         CallEvent::PtimeRaised { requested, agreed } => format!(

@@ -414,7 +414,7 @@ impl Answering {
         let kept = terms.kept(&call.offer, &self.offer);
         if kept != terms.latency {
             let why = format!(
-                "the packets and devices of both ends need at least {kept}; request at least that, or shorter packets"
+                "the packets, devices and network need at least {kept}; request at least that, or shorter packets"
             );
             return self.emit(line, CallMessage::Kept(CallReason::new(why)));
         }

@@ -63,6 +63,8 @@ pub(super) struct GapHints<'a> {
     pub(super) advice: Option<LatencyAdvice>,
     /// Whether only the talker can change the latency (AVTP presentation times).
     pub(super) presented: bool,
+    /// Duration of the silence instead of the sender's device, if most of `not sent`.
+    pub(super) device_lost_ns: i64,
 }
 
 impl<'a> GapHints<'a> {
@@ -70,7 +72,16 @@ impl<'a> GapHints<'a> {
         let latency = &stream.latency;
         let advice = LatencyAdvice::of(latency, stream.counters.received, repairs);
         let presented = latency.presented.is_some() && latency.recommended_ns.is_none();
-        Self { repairs, advice, presented }
+        let not_sent = stream.gaps.map_or(0, |gaps| gaps.not_sent);
+        let device = stream.sender_device.unwrap_or_default();
+        let is_most = 2 * device.replaced_packets(stream.ptime_ns) > not_sent;
+        let device_lost_ns = if is_most { device.replaced_ns } else { 0 };
+        Self { repairs, advice, presented, device_lost_ns }
+    }
+
+    #[cfg(test)]
+    pub(super) fn unadvised(repairs: &'a Repairs) -> Self {
+        Self { repairs, advice: None, presented: false, device_lost_ns: 0 }
     }
 
     fn is_kept(&self) -> bool {
@@ -237,6 +248,10 @@ fn hint(
         }
         "sender late" => hints.latency_or(SENDER_STOPPED, gaps.sender_needs_ns),
         TOO_SHORT => longer(gaps.too_short_needs_ns),
+        "not sent" if hints.device_lost_ns > 0 => format!(
+            "the sender's device stopped for {}: check the card or the JACK server there",
+            Nanos(hints.device_lost_ns)
+        ),
         "not sent" => SENDER_STOPPED.to_owned(),
         "lost" if hints.repairs.unrepaired_need_ns().is_some() && hints.advice.is_some() => {
             longer(None)
@@ -279,10 +294,6 @@ mod tests {
 
     use super::*;
     use crate::Auto;
-
-    fn unadvised(repairs: &Repairs) -> GapHints<'_> {
-        GapHints { repairs, advice: None, presented: false }
-    }
 
     fn curve_of(points: &[(i64, f64)]) -> Vec<LatenessPoint> {
         let point =
@@ -331,24 +342,29 @@ mod tests {
         };
         let mut out = String::new();
         let none = Repairs::default();
-        recommendation(&mut out, Some(&all), &unadvised(&none), "fifo:70").unwrap();
+        recommendation(&mut out, Some(&all), &GapHints::unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
         out.clear();
         let lost = GapReport { lost: 1, ..GapReport::default() };
-        recommendation(&mut out, Some(&lost), &unadvised(&none), "fifo:70").unwrap();
+        recommendation(&mut out, Some(&lost), &GapHints::unadvised(&none), "fifo:70").unwrap();
         assert!(out.contains("use --redundancy auto at the sender"), "{out}");
         out.clear();
         let mut late = GapReport { late_too_short: 9, late_sender: 8, ..GapReport::default() };
         late.too_short_needs_ns = Some(44_100_000);
-        recommendation(&mut out, Some(&late), &unadvised(&none), "fifo:70").unwrap();
+        recommendation(&mut out, Some(&late), &GapHints::unadvised(&none), "fifo:70").unwrap();
         snapshot!(out);
         out.clear();
         let stopped = GapReport { late_sender: 28, late_receiver: 41, not_sent: 478, ..all };
-        recommendation(&mut out, Some(&stopped), &unadvised(&none), "fifo:70").unwrap();
+        recommendation(&mut out, Some(&stopped), &GapHints::unadvised(&none), "fifo:70").unwrap();
         assert_eq!(out, format!("fix: {SENDER_STOPPED}\n"));
         out.clear();
-        recommendation(&mut out, Some(&GapReport::default()), &unadvised(&none), "fifo:70")
-            .unwrap();
+        recommendation(
+            &mut out,
+            Some(&GapReport::default()),
+            &GapHints::unadvised(&none),
+            "fifo:70",
+        )
+        .unwrap();
         assert_eq!(out, "");
     }
 
@@ -369,7 +385,7 @@ mod tests {
         let advice = LatencyAdvice::of(&latency, 10_000, repairs);
         let mut out = String::new();
         repairs.notify(&mut out).unwrap();
-        let hints = GapHints { repairs, advice, presented: false };
+        let hints = GapHints { advice, ..GapHints::unadvised(repairs) };
         recommendation(&mut out, Some(&late), &hints, "fifo:70").unwrap();
         needed(&mut out, &hints).unwrap();
         curve(&mut out, &latency).unwrap();
@@ -386,7 +402,7 @@ mod tests {
         assert!(outage.starts_with("fix: the network was interrupted"), "{outage}");
         let late = GapReport { late_unattributed: 9, ..GapReport::default() };
         assert_eq!(causes(&late, false), "sender or network late 9");
-        let hints = GapHints { repairs: &none, advice: None, presented: false };
+        let hints = GapHints::unadvised(&none);
         let fix = hint(UNATTRIBUTED, &late, &hints, "fifo:70").unwrap();
         assert!(fix.contains("--latency"), "{fix}");
         let enough = shown(|latency| latency.recommended_ns = Some(3_400_000), &none);
@@ -402,7 +418,7 @@ mod tests {
         assert!(!enough.contains("--latency"), "{enough}");
         let mut presented = String::new();
         let late = GapReport { late_network: 41, ..GapReport::default() };
-        let hints = GapHints { presented: true, ..unadvised(&none) };
+        let hints = GapHints { presented: true, ..GapHints::unadvised(&none) };
         recommendation(&mut presented, Some(&late), &hints, "fifo:70").unwrap();
         assert_eq!(presented, "fix: use a longer --max-transit-time at the talker\n");
         let repairs = Repairs::short(20_000_000, 8_200_000);
@@ -422,7 +438,7 @@ mod tests {
         };
         let none = Repairs::default();
         let advice = LatencyAdvice::of(&latency, 20_000, &none);
-        let hints = GapHints { repairs: &none, advice, presented: false };
+        let hints = GapHints { advice, ..GapHints::unadvised(&none) };
         let mut out = String::new();
         recommendation(&mut out, Some(&GapReport::default()), &hints, "fifo:70").unwrap();
         assert_eq!(out, "", "nothing was missed");
@@ -438,8 +454,13 @@ mod tests {
         assert_eq!(causes(&gaps, true), tcp);
         let fix = |gaps: GapReport| {
             let mut out = String::new();
-            recommendation(&mut out, Some(&gaps), &unadvised(&Repairs::default()), "fifo:70")
-                .unwrap();
+            recommendation(
+                &mut out,
+                Some(&gaps),
+                &GapHints::unadvised(&Repairs::default()),
+                "fifo:70",
+            )
+            .unwrap();
             out
         };
         snapshot!(fix(gaps));
@@ -459,7 +480,7 @@ mod tests {
         let none = Repairs::default();
         let reported = |needs_ns, gaps: GapReport| {
             let advice = LatencyAdvice::of(&latency(needs_ns), 10_000, &none);
-            let hints = GapHints { repairs: &none, advice, presented: false };
+            let hints = GapHints { advice, ..GapHints::unadvised(&none) };
             let mut out = String::new();
             recommendation(&mut out, Some(&gaps), &hints, "fifo:70").unwrap();
             needed(&mut out, &hints).unwrap();
@@ -496,8 +517,13 @@ mod tests {
         for all in [late, discarded] {
             let reported = |scheduler| {
                 let mut out = String::new();
-                recommendation(&mut out, Some(&all), &unadvised(&Repairs::default()), scheduler)
-                    .unwrap();
+                recommendation(
+                    &mut out,
+                    Some(&all),
+                    &GapHints::unadvised(&Repairs::default()),
+                    scheduler,
+                )
+                .unwrap();
                 out
             };
             let lacking = reported("other");

@@ -202,7 +202,7 @@ mod tests {
             let mut out = String::new();
             repairs.notify(&mut out).unwrap();
             let lost = GapReport { lost: 2, ..GapReport::default() };
-            let hints = GapHints { repairs: &repairs, advice: None, presented: false };
+            let hints = GapHints::unadvised(&repairs);
             recommendation(&mut out, Some(&lost), &hints, "fifo:70").unwrap();
             out
         };
@@ -254,7 +254,7 @@ mod tests {
             };
             let repairs = Repairs::of(&stream, call);
             let mut out = String::new();
-            let hints = GapHints { repairs: &repairs, advice: None, presented: false };
+            let hints = GapHints::unadvised(&repairs);
             recommendation(&mut out, Some(&gaps), &hints, "fifo:70").unwrap();
             out
         };

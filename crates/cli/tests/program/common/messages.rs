@@ -75,7 +75,7 @@ pub(crate) const FILE_TOO_LARGE: &str = "File too large";
 pub(crate) const LEDGER_BROKEN: &str = "is incomplete";
 pub(crate) const BEGUN_AGAIN: &str = "restarted with that";
 
-pub(crate) const LESS_LEAVES_NO_TIME: &str = "packets and devices of both ends need";
+pub(crate) const LESS_LEAVES_NO_TIME: &str = "packets, devices and network need";
 
 pub(crate) const JACK_STALLED: &str = "the JACK server stalled";
 pub(crate) const ENDING: &str = "stopping after this stream, in at most ";
