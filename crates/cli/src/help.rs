@@ -125,9 +125,9 @@ pub(crate) const JOIN_LONG: &str = concat!(
 Output: one line of CSV per sent packet. Unknown values are empty:
   rtp_timestamp    of the packet's first frame
   time_s           seconds from the first packet's capture to this packet's
-  outcome          played; late; underrun (its sound was skipped); lost; dropped
-                   (by the sender's queue); unlogged (sent before or after the
-                   receiver's log)
+  outcome          played; late; underrun (its sound was skipped); missing (in
+                   the receiver's log); dropped (by the sender's queue);
+                   unlogged (sent before or after the receiver's log)
   capture_ns to device_ns
                    length of each stage, 0 if the packet skips it. The first
                    four use the sender's clock, wire spans both clocks, the

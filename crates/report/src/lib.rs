@@ -484,7 +484,7 @@ pub struct Clock {
     /// Uncertainty of that rate, ± ppm.
     pub card_uncertainty_ppm: Option<f64>,
     /// `rtcp` (exchanged reports), `system` or `ptp` (synchronized system clocks, more accurate),
-    /// or `host` (one machine).
+    /// `host` (one machine), or `tai` (AVTP presentation times).
     pub source: Cow<'static, str>,
 }
 

@@ -257,7 +257,7 @@ pub struct WorstStages {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockSnapshot {
-    /// Basis of the mapping: `rtcp`, `system`, `ptp` or `host`.
+    /// Basis of the mapping: `rtcp`, `system`, `ptp`, `host` or `tai`.
     pub source: String,
     /// Uncertainty, ± ns, if known.
     pub uncertainty_ns: Option<i64>,
