@@ -37,7 +37,7 @@ pub(crate) fn budget(
     let requested = flags.redundancy_budget.or_else(|| kept.is_none().then_some(DEFAULT_BUDGET));
     let leaves = kept.map(|latency| match (repair_time(minimum, latency), requested) {
         (leaves, Some(_)) => leaves,
-        (leaves, None) => default_repair_time(leaves).max(leaves.min(ptime)),
+        (leaves, None) => default_repair_time(leaves, Span::ZERO, ptime),
     });
     let first = requested.into_iter().chain(leaves).fold(ptime.times(MAX_WINDOW as i64), Span::min);
     let on = amount != Redundancy::Off;

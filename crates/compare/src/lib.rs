@@ -38,11 +38,12 @@ pub use verdict::{Comparison, Delay};
 /// channels. Reports progress in frames.
 pub fn judge(sent: &Sound, received: &Sound, progress: &mut dyn FnMut(usize)) -> Comparison {
     let both = Both { sent, received };
-    if sent.sounding().is_empty() {
+    let sounding = sent.sounding();
+    if sounding.is_empty() {
         return Comparison::of(both, Vec::new());
     }
     let bits = received.bits();
-    let pieces = without_resemblances(PieceWalk::new(both, bits, progress).run(), &sent.sounding());
+    let pieces = without_resemblances(PieceWalk::new(both, bits, progress).run(), &sounding);
     let plain = Comparison::of(both, pieces.clone());
     let mix = plain.is_unexplained(received).then(|| remix::find(both, bits, &pieces)).flatten();
     let Some(mix) = mix else { return plain };

@@ -183,10 +183,11 @@ pub fn repair_time(minimum: Span, latency: Span) -> Span {
     latency - minimum - REPAIR_SPARE
 }
 
-/// Default part of [`repair_time`]. A third is for jitter, and for devices of receivers that take
-/// longer than the sender's: the last copy repairs nothing if it is late.
-pub fn default_repair_time(leaves: Span) -> Span {
-    Span::from_nanos(leaves.as_nanos() / 3 * 2)
+/// Default part of [`repair_time`] behind a `path` of this one-way time: at least one packet, as far
+/// as the latency leaves it. A third is for jitter, and for devices of receivers that take longer
+/// than the sender's: the last copy repairs nothing if it is late.
+pub fn default_repair_time(leaves: Span, path: Span, ptime: Span) -> Span {
+    Span::from_nanos((leaves - path).as_nanos() / 3 * 2).max(leaves.min(ptime))
 }
 
 #[cfg(test)]

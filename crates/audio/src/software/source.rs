@@ -123,7 +123,6 @@ impl FileSource {
             producer,
             ended: Arc::clone(&ended),
             notes: notes.clone(),
-            name,
         };
         let thread = thread::Builder::new()
             .name("taut-decode".to_owned())
@@ -197,7 +196,6 @@ struct Decoder {
     producer: Producer<f32>,
     ended: Arc<AtomicBool>,
     notes: Notes,
-    name: String,
 }
 
 impl Decoder {
@@ -219,9 +217,9 @@ impl Decoder {
                     return;
                 }
             }
-            self.notes.set_file(&self.name, self.faults(is_empty));
+            self.notes.set_file(&self.files.name(), self.faults(is_empty));
             let Some(reader) = self.files.next(is_empty) else { return self.finish(decoded) };
-            (self.reader, self.name) = (reader, self.files.name());
+            self.reader = reader;
         }
     }
 
@@ -269,7 +267,7 @@ impl Decoder {
     /// Faults of the file that ended.
     fn faults(&self, is_empty: bool) -> Vec<String> {
         let (flaws, mut faults) = (self.reader.flaws(), Vec::new());
-        let name = &self.name;
+        let name = self.files.name();
         if flaws.damaged > 0 {
             faults.push(format!(
                 "file:{name}: damaged places: {}, replaced by silence; copy it again",
@@ -292,7 +290,7 @@ impl Drop for Decoder {
     /// Ends the source, even after a panic in a foreign decoder.
     fn drop(&mut self) {
         if thread::panicking() {
-            let name = &self.name;
+            let name = self.files.name();
             self.notes.add(format!("file:{name}: decoding failed; try another file"));
         }
         self.ended.store(true, Ordering::Release);

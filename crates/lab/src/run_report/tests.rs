@@ -37,6 +37,8 @@ fn page_lists_the_worst_packets_of_the_text_report() {
     let report = Report { role: "recv".into(), streams: vec![stream], ..Report::default() };
     let listed = |ledger: Option<&RunPackets>| -> Vec<(i64, i64)> {
         let row = of_run(&report, ledger).rows.remove(0);
+        let cause = row.worst[0].cause.as_ref().unwrap();
+        assert!(cause.starts_with("wakeup 7ns, buffer 3ns"), "{cause}");
         row.worst.iter().map(|worst| (worst.at_ns, worst.value_ns)).collect()
     };
     assert_eq!(listed(None), [(9_000_000, 10), (0, 10)]);

@@ -20,16 +20,15 @@ impl SendPolicy {
         let config = &self.config;
         let bounds = config.redundancy.bounds();
         let leaves = repair_time(self.likewise().without_network(), config.link_offset);
-        let at_least = leaves.min(config.format.ptime());
-        let leaves = leaves - self.path;
+        let ptime = config.format.ptime();
         let budget = match config.repair_budget {
             // An automatic latency includes the repair time.
             _ if self.is_as_needed() => {
-                let minimum = config.format.ptime().times(MIN_WINDOW);
+                let minimum = ptime.times(MIN_WINDOW);
                 config.repair_budget.unwrap_or(DEFAULT_BUDGET.max(minimum))
             }
-            Some(requested) => requested.min(leaves.max(at_least)),
-            None => default_repair_time(leaves).max(at_least),
+            Some(requested) => requested.min((leaves - self.path).max(leaves.min(ptime))),
+            None => default_repair_time(leaves, self.path, ptime),
         };
         let max_asked = config.limits.symbols(self.goes_to_group());
         // Longer datagrams may not pass.

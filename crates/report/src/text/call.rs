@@ -118,11 +118,11 @@ pub(super) fn fix_of_sent(stream: &StreamReport) -> Option<String> {
     let of_sent = |packets: u64| packets as f64 / stream.counters.sent.max(1) as f64;
     let lost = lost_there(stream)?;
     let (share, late) = (of_sent(lost), of_sent(late_there(stream)));
-    // Losses of an outage do not show a slow line.
     let cause = match stream.counters.send_timeouts >= lost {
         true => "the TCP connection was too slow for",
         false => "the network loses",
     };
+    // Losses of an outage do not show a slow line.
     let interrupted = stream.receivers.iter().any(|receiver| receiver.times_lost > 0);
     if lost > stream.counters.sent / MANY && !is_coded(&stream.format) && !interrupted {
         let share = Percent(share);
