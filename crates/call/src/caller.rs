@@ -321,11 +321,9 @@ impl Caller {
         Ok(())
     }
 
-    fn emit(&mut self, message: &CallMessage, now: LocalTime) {
-        if let Connection::Up(line) = &mut self.connection
-            && let Err(why) = line.emit(message)
-        {
-            self.lost(why, now);
+    fn emit(&mut self, message: &CallMessage) {
+        if let Connection::Up(line) = &mut self.connection {
+            line.emit(message);
         }
     }
 
@@ -386,7 +384,7 @@ impl Caller {
     fn take(&mut self, step: CallerStep, now: LocalTime) -> Result<(), Error> {
         match step {
             CallerStep::Dial => return self.dial(now),
-            CallerStep::Say(message) => self.emit(&message, now),
+            CallerStep::Say(message) => self.emit(&message),
             CallerStep::Close if self.connection().is_some() => self.close(),
             CallerStep::Away => {
                 let why = match &mut self.connection {
@@ -583,7 +581,7 @@ impl Caller {
         self.session.control.hang_up(CallReason::new("it failed at the caller"));
         while let Some(action) = self.session.action(now) {
             if let CallerAction::Control(CallerStep::Say(message)) = action {
-                self.emit(&message, now);
+                self.emit(&message);
             }
         }
         self.close();

@@ -164,7 +164,9 @@ impl CallConnections {
                 let line = written(&message);
                 match timeout(STUCK, outgoing.write_all(&line)).await {
                     Ok(Ok(())) => {}
-                    _ => return,
+                    // The caller's last message, such as a goodbye, may be unread.
+                    Ok(Err(_)) => while reported.recv().await.is_some() {},
+                    Err(_) => return,
                 }
             }
             let _ = timeout(STUCK, outgoing.shutdown()).await;

@@ -31,6 +31,8 @@ pub struct CallConnection {
     key: HostKey,
     secret: [u8; SECRET_BYTES],
     arrived: LineBuffer,
+    /// Nothing can be sent any more.
+    broken: Option<io::Error>,
     whom: CallAddress,
     trust: Arc<TrustStore>,
 }
@@ -88,7 +90,8 @@ impl CallConnection {
         })?;
         stream.set_nonblocking(true).map_err(reported)?;
         let (arrived, whom, trust) = (LineBuffer::default(), whom.clone(), Arc::clone(trust));
-        Ok(Self { tls, stream, peer, version, key, secret, arrived, whom, trust })
+        let broken = None;
+        Ok(Self { tls, stream, peer, version, key, secret, arrived, broken, whom, trust })
     }
 
     /// The peer's address.
@@ -111,20 +114,25 @@ impl CallConnection {
         &self.secret
     }
 
-    /// Sends a message; any unsent rest leaves with the next call.
-    pub fn emit(&mut self, message: &CallMessage) -> Result<(), ConnectionEnd> {
-        self.tls.writer().write_all(&written(message)).map_err(ConnectionEnd::Lost)?;
-        self.flush()
+    /// Sends a message; any unsent rest leaves with the next call. [`Self::handle`] reports an error,
+    /// after the messages that the peer sent before: the last one can be its reason.
+    pub fn emit(&mut self, message: &CallMessage) {
+        match self.tls.writer().write_all(&written(message)) {
+            Ok(()) => self.flush(),
+            Err(error) => self.broken = Some(error),
+        }
     }
 
     /// Delivers received messages; also sends unsent data.
     pub fn handle(&mut self, notify: &mut dyn FnMut(CallMessage)) -> Result<(), ConnectionEnd> {
-        self.flush()?;
+        self.flush();
         loop {
             match self.tls.read_tls(&mut self.stream) {
                 Ok(0) => return Err(ConnectionEnd::Closed),
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return self.broken.take().map_or(Ok(()), |why| Err(ConnectionEnd::Lost(why)));
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(ConnectionEnd::Lost(error)),
             }
@@ -133,7 +141,7 @@ impl CallConnection {
                 return Err(ConnectionEnd::Refused(refused));
             }
             self.read_lines(notify)?;
-            self.flush()?;
+            self.flush();
         }
     }
 
@@ -156,22 +164,21 @@ impl CallConnection {
         }
     }
 
-    fn flush(&mut self) -> Result<(), ConnectionEnd> {
-        while self.tls.wants_write() {
+    fn flush(&mut self) {
+        while self.broken.is_none() && self.tls.wants_write() {
             match self.tls.write_tls(&mut self.stream) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(ConnectionEnd::Lost(error)),
+                Err(error) => self.broken = Some(error),
             }
         }
-        Ok(())
     }
 
     /// Sends the last messages without blocking.
     pub fn close(mut self) {
         self.tls.send_close_notify();
-        let _ = self.flush();
+        self.flush();
     }
 }
 

@@ -145,7 +145,7 @@ impl CallerConnection {
     }
 
     fn requests(&mut self, message: &CallMessage) -> CallMessage {
-        self.0.emit(message).unwrap();
+        self.0.emit(message);
         let until = now() + Span::from_nanos(TIMEOUT.as_nanos() as i64);
         let mut answer = None;
         while answer.is_none() {

@@ -1,7 +1,7 @@
 //! Round trips of a caller until it gets its answer.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -84,7 +84,7 @@ fn a_caller_is_accepted_two_round_trips_after_it_is_connected() {
     relay.gives_a_turn();
     let address = relay.address.to_string().parse().unwrap();
     let mut line = CallConnection::dial(&address, &called.friend.store, TIMEOUT).unwrap();
-    line.emit(&tautline_api::call::read(CALL.as_bytes()).unwrap()).unwrap();
+    line.emit(&tautline_api::call::read(CALL.as_bytes()).unwrap());
     relay.gives_a_turn();
     let (until, mut answer) = (now() + Span::from_nanos(TIMEOUT.as_nanos() as i64), None);
     while answer.is_none() {
@@ -93,4 +93,21 @@ fn a_caller_is_accepted_two_round_trips_after_it_is_connected() {
     }
     assert!(matches!(answer, Some(CallMessage::Accepted { .. })), "{answer:?}");
     assert_eq!(relay.ends(), 2);
+}
+
+#[test]
+fn callers_read_the_last_message_if_sending_fails() {
+    let called = CallServer::at("127.0.0.1:0", 1);
+    let mut line = called.dial(called.address).unwrap();
+    line.emit(&CallMessage::Resumed);
+    let until = now() + Span::from_nanos(TIMEOUT.as_nanos() as i64);
+    assert!(wait(&[&line], until), "an unexpected message is refused");
+    let stream = TcpStream::from(line.as_fd().try_clone_to_owned().unwrap());
+    stream.shutdown(Shutdown::Write).unwrap();
+    line.emit(&CallMessage::Ping);
+    let mut last = None;
+    while line.handle(&mut |said| last = Some(said)).is_ok() {
+        assert!(wait(&[&line], until), "the connection never ends");
+    }
+    assert!(matches!(last, Some(CallMessage::Refused(_))), "{last:?}");
 }
