@@ -160,7 +160,7 @@ impl Call {
             notify(&out_in, out);
         });
         let name = format!("{:?}", self.command());
-        Running { child, name, lines, messages: Vec::new(), out, lasts: self.lasts }
+        Running { child, name, lines, messages: Vec::new(), sought: 0, out, lasts: self.lasts }
     }
 
     pub(crate) fn run(&self) -> Ended {
@@ -184,6 +184,9 @@ pub(crate) struct Running {
     name: String,
     lines: Receiver<String>,
     messages: Vec<String>,
+    /// First message that [`Running::wait_for`] considers: the last one found, or the first after
+    /// the last request. A request's effect can be reported before its answer.
+    sought: usize,
     out: Receiver<String>,
     lasts: Duration,
 }
@@ -213,7 +216,13 @@ fn messages(lines: Vec<String>) -> Vec<String> {
 impl Running {
     pub(crate) fn wait_for(mut self, text: &str) -> Self {
         let until = Instant::now() + TIMEOUT;
-        while !self.messages.last().is_some_and(|line| line.contains(text)) {
+        loop {
+            let new = &self.messages[self.sought..];
+            if let Some(found) = new.iter().position(|line| line.contains(text)) {
+                self.sought += found;
+                return self;
+            }
+            self.sought = self.messages.len();
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.messages.push(line),
                 Err(why) => {
@@ -221,7 +230,6 @@ impl Running {
                 }
             }
         }
-        self
     }
 
     pub(crate) fn wait_for_each(mut self, texts: &[String]) -> Self {
@@ -235,6 +243,7 @@ impl Running {
                 }
             }
         }
+        self.sought = self.messages.len().saturating_sub(1);
         self
     }
 
@@ -270,8 +279,7 @@ impl Running {
 
     #[track_caller]
     fn answer(&mut self, line: &str) -> &str {
-        let stdin = self.child.stdin.as_mut().expect("a program that is controlled");
-        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.write(line);
         loop {
             let messages = self.lines.recv_timeout(TIMEOUT);
             let messages =
@@ -295,9 +303,14 @@ impl Running {
     }
 
     pub(crate) fn enter(mut self, line: &str) -> Self {
-        let stdin = self.child.stdin.as_mut().expect("a program that is asked");
-        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.write(line);
         self
+    }
+
+    fn write(&mut self, line: &str) {
+        self.sought = self.messages.len();
+        let stdin = self.child.stdin.as_mut().expect("a program that is controlled");
+        stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     pub(crate) fn no_more_lines(mut self) -> Self {
