@@ -291,6 +291,11 @@ impl Arrivals {
         self.journal().first.map(|_| self.depth.offset())
     }
 
+    /// Whether [`Self::needed`] includes repair time.
+    pub fn needs_repair(&self) -> bool {
+        self.depth.has_repair()
+    }
+
     /// History of the needed link offset.
     pub fn journal(&self) -> &Journal {
         self.depth.journal()

@@ -93,6 +93,8 @@ pub struct ReceivePolicy {
     announced: Option<Announcement>,
     /// Time from a wake-up until its block ends; at first the device buffer's duration.
     takes: Span,
+    /// `takes` at the last note that the latency is too short.
+    noted_takes: Span,
     needs: Needs,
     strangers: Vec<Host>,
     other_type_reported: Option<u8>,
@@ -172,6 +174,7 @@ impl ReceivePolicy {
             paced: None,
             announced: None,
             takes: ring,
+            noted_takes: Span::ZERO,
             needs: Needs::of(ring, LocalTime::ZERO),
             strangers: Vec::new(),
             other_type_reported: None,

@@ -168,7 +168,11 @@ pub struct StreamSnapshot {
     pub stages: Vec<StageLength>,
     /// Target delay: link offset that arrivals need. Absent at a sender and until measured.
     pub target_delay_ns: Option<i64>,
-    /// Minimum headroom of the last second, negative if late; absent at a sender.
+    /// Whether the target delay includes repair time: redundancy is in use, and losses exceed the
+    /// target.
+    pub target_delay_has_repair: bool,
+    /// Minimum headroom of the last second, negative if late; absent at a sender. Rebuilt packets
+    /// do not count.
     pub headroom_ns: Option<i64>,
     /// Counts since the start, under the report's names.
     pub counters: BTreeMap<String, u64>,

@@ -35,6 +35,21 @@ pub fn columns<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
+/// Wraps a list after commas. Later lines are indented. Longer items are not cut.
+pub fn folded(line: &str, columns: usize) -> Vec<String> {
+    let (mut lines, mut last) = (Vec::new(), String::new());
+    for item in line.split_inclusive(", ") {
+        let length = last.chars().count() + item.trim_end().chars().count();
+        if length > columns && !last.is_empty() {
+            lines.push(last.trim_end().to_owned());
+            last = "  ".to_owned();
+        }
+        last += item;
+    }
+    lines.push(last);
+    lines
+}
+
 fn print_message(prefix: &str, message: &str) {
     // In one write, so that lines do not mix.
     let text = format!("{prefix}: {}\n", with_hints(message));
@@ -84,8 +99,9 @@ impl StatusLines {
             return;
         }
         let columns = usize::from(console::Term::stderr().size().1);
-        let cut = |line: &String| console::truncate_str(line, columns, "…").into_owned();
-        self.0.set_message(lines.iter().map(cut).collect::<Vec<_>>().join("\n"));
+        let lines = lines.iter().flat_map(|line| folded(line, columns));
+        let cut = |line: String| console::truncate_str(&line, columns, "…").into_owned();
+        self.0.set_message(lines.map(cut).collect::<Vec<_>>().join("\n"));
         if hidden {
             self.0.reset();
         }
@@ -291,6 +307,29 @@ mod tests {
         for line in drawings {
             assert!(line.chars().count() <= usize::from(COLUMNS), "{line:?}");
         }
+    }
+
+    #[test]
+    fn lists_are_wrapped_after_commas() {
+        let list = "stages: pack 2.500ms, wire 80.00us, buffer 1.250ms, dévice 10.00ms";
+        let lines = ["stages: pack 2.500ms, wire 80.00us,", "  buffer 1.250ms, dévice 10.00ms"];
+        for columns in [35, 36, 50] {
+            assert_eq!(folded(list, columns), lines, "{columns}");
+        }
+        assert_eq!(folded(list, 66), [list]);
+        assert_eq!(folded(list, 34).len(), 3);
+        assert_eq!(folded("a long word, b", 3), ["a long word,", "  b"]);
+        assert_eq!(folded("", 3), [""]);
+    }
+
+    #[test]
+    fn long_live_list_is_drawn_to_its_end() {
+        let terminal = Narrow::default();
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255);
+        let stages: Vec<_> = (0..30).map(|stage| format!("stage {stage}")).collect();
+        StatusLines::new(target).show(&[stages.join(", ")]);
+        let drawn = terminal.drawings().concat();
+        assert!(drawn.contains("stage 29") && !drawn.contains('…'), "{drawn}");
     }
 
     #[test]

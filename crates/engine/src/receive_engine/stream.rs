@@ -465,6 +465,7 @@ impl ReceivedStream {
             },
             gaps: Some(gaps),
             target_delay_ns: policy.arrivals().needed().map(nanos),
+            target_delay_has_repair: policy.arrivals().needs_repair(),
             headroom_ns: headroom.map(nanos),
             clock: statistics.clock.as_ref().map(|clock| ClockSnapshot {
                 uncertainty_ns: statistics.known_to().map(nanos),

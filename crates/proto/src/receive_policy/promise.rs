@@ -116,9 +116,13 @@ impl ReceivePolicy {
             // Arrivals determine the latency from the next poll on.
             LatencyRule::Auto { .. } => minimum > longest,
         };
-        if short {
+        // The lead of a restarted device grows in steps as it is measured.
+        let noted = self.announced == Some(*announcement)
+            && self.takes <= self.noted_takes + self.device.rate.span_of(self.device.period);
+        if short && !noted {
+            self.noted_takes = self.takes;
             self.notes.note(ReceiveNote::TooShort { needs, latency: wanted });
-        } else if self.rule == LatencyRule::Usual && wanted > promised {
+        } else if !short && self.rule == LatencyRule::Usual && wanted > promised {
             self.notes.note(ReceiveNote::Raised { promised, needs });
         }
         if wanted > longest {

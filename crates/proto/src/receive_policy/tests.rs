@@ -198,6 +198,10 @@ fn longer_lead_raises_usual_latency_and_notes_a_chosen_one() {
     let (packing_age, device) = (frames(64), frames(128) + frames(64));
     let needs = LatencySum { packing_age, device };
     assert_eq!(said, [ReceiveNote::TooShort { needs, latency }]);
+    chosen.leads(frames(128) + Span::from_micros(300));
+    assert_eq!(chosen.policy.notes(), [], "less than a period longer");
+    chosen.leads(frames(256));
+    assert_eq!(chosen.policy.notes().len(), 1);
 }
 
 #[test]

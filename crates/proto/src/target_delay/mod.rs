@@ -197,6 +197,11 @@ impl Depth {
         &self.journal
     }
 
+    /// Whether the link offset includes repair time: losses exceed the target.
+    pub fn has_repair(&self) -> bool {
+        self.repair.is_some_and(|repair| repair.lost > self.config.loss_target.parts())
+    }
+
     /// Link offset that the newest packets need.
     pub fn wanted(&self) -> Option<Span> {
         let (recent, memory) = (self.recent.all(), self.memory.all());

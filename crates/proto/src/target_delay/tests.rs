@@ -194,12 +194,14 @@ fn repair_gets_its_budget_where_more_is_lost_than_may_be() {
         let mut depth = depth();
         depth.set_repair(Span::from_millis(budget), lost);
         pass(&mut depth, (0, 25), false, wire);
-        depth.offset()
+        (depth.offset(), depth.has_repair())
     };
-    let without = offset_with(0, 50_000_000);
-    assert_eq!(offset_with(3, 0), without);
-    assert_eq!(offset_with(3, 90_000), without);
-    let with = offset_with(3, 50_000_000);
+    let (without, _) = offset_with(0, 50_000_000);
+    assert_eq!(offset_with(0, 50_000_000), (without, false));
+    assert_eq!(offset_with(3, 0), (without, false));
+    assert_eq!(offset_with(3, 90_000), (without, false));
+    let (with, has_repair) = offset_with(3, 50_000_000);
+    assert!(has_repair);
     assert!((with - without - Span::from_millis(3)).abs() <= micros(250), "{with:?}");
 }
 

@@ -51,7 +51,7 @@ impl CallStatus {
 }
 
 /// Empty before sound. `microphone` is a word. Names the peer if there are `several` calls.
-/// Terminals cut lines, so the key figures come first.
+/// Terminals wrap lists and cut other lines, so the key figures come first.
 pub(in crate::cmd) fn page(view: &CallView<'_>, several: bool, microphone: &str) -> Vec<String> {
     let name = several.then(|| clean(view.peer));
     let path = match view.standing {

@@ -187,7 +187,9 @@ pub(in crate::cmd) fn latencies(stream: &StreamSnapshot) -> String {
         _ => {}
     }
     if let Some(depth) = stream.target_delay_ns {
-        line += &format!(", arrivals need {}", Nanos(depth));
+        // The headroom is that of packets that arrived, without repairs.
+        let repairs = if stream.target_delay_has_repair { " with repairs" } else { "" };
+        line += &format!(", arrivals need {}{repairs}", Nanos(depth));
     }
     if known.measured_ns.is_some() {
         let source = match &*known.method {
@@ -219,10 +221,11 @@ fn waterfall(stages: &[StageLength], lines: &mut Vec<String>) {
 }
 
 fn worst(worst: &WorstStages) -> String {
-    let stages = worst.stages.iter().map(|stage| format!("  {} {}", stage.name, Nanos(stage.ns)));
-    let total = worst.total_ns.map(|ns| format!("  total {}", Nanos(ns)));
-    let stages: String = stages.chain(total).collect();
-    format!("worst of the last minute: the packet of RTP timestamp {}{stages}", worst.rtp_timestamp)
+    let stages = worst.stages.iter().map(|stage| format!("{} {}", stage.name, Nanos(stage.ns)));
+    let total = worst.total_ns.map(|ns| format!("total {}", Nanos(ns)));
+    let packet =
+        format!("worst of the last minute: the packet of RTP timestamp {}", worst.rtp_timestamp);
+    [packet].into_iter().chain(stages).chain(total).collect::<Vec<_>>().join(", ")
 }
 
 fn counted(stream: &StreamSnapshot) -> Option<String> {

@@ -8,6 +8,7 @@ use super::messages::{details, is_troubled};
 use super::page::{nobody, table, unread};
 use super::programs::Programs;
 use super::worked;
+use crate::screen::folded;
 
 const KEYS: &str = "up, down: choose   Enter: alone or among others   q: end";
 
@@ -57,7 +58,7 @@ fn write(programs: &Programs, choice: &StreamRow, (width, height): (usize, usize
         pen.write("", Style::new());
     }
     if let Some((run, stream)) = streams.get(choice.stream) {
-        for line in details(run, stream) {
+        for line in details(run, stream).iter().flat_map(|line| folded(line, width)) {
             pen.write(&line, Style::new());
         }
     }

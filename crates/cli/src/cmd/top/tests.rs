@@ -74,6 +74,7 @@ fn received() -> StreamSnapshot {
         },
         stages: vec![stage("wire", 250_000), stage("buffer", 750_000), stage("device", 3_000_000)],
         target_delay_ns: Some(4_200_000),
+        target_delay_has_repair: false,
         headroom_ns: Some(-400_000),
         counters: counters.map(|(name, count)| (name.to_owned(), count)).into(),
         gaps: None,
@@ -143,7 +144,7 @@ fn stream_is_drawn_as_a_row_with_stages_and_counters() {
         "5.000ms configured, arrivals need 4.200ms; measured from the sound 5.000 ± 0.012 ms",
         "  wire      250.0us  ██\n",
         "  device    3.000ms            ██████████████████████████████",
-        "worst of the last minute: the packet of RTP timestamp 4711  wire 2.000ms  total 6.000ms",
+        "worst of the last minute: the packet of RTP timestamp 4711, wire 2.000ms, total 6.000ms",
         "counters: 2 late, 7 lost, 9000 packets received",
         "peak / RMS in dBFS: -18.0 / -21.0, -60.0 / -63.0",
     ] {
@@ -180,6 +181,22 @@ fn latency_before_an_outage_is_not_shown() {
         assert!(!shown(state).contains("5.000 ±"), "{}", shown(state));
     }
     assert_eq!(shown(StreamState::Connected).matches("5.000 ±").count(), 2);
+}
+
+#[test]
+fn long_list_of_stages_is_wrapped() {
+    let worst = WorstStages { stages: vec![stage("wire", 2_000_000); 9], ..WorstStages::default() };
+    let stream = StreamSnapshot { worst: Some(worst), ..received() };
+    let screen = drawn(&reported(&run(vec![stream])), &StreamRow::default(), (80, 24)).join("\n");
+    assert_eq!(screen.matches("wire 2.000ms").count(), 9, "{screen}");
+}
+
+#[test]
+fn needed_latency_with_repair_time_is_marked() {
+    let stream = StreamSnapshot { target_delay_has_repair: true, ..received() };
+    let need = "5.000ms configured, arrivals need 4.200ms with repairs; measured";
+    let line = messages::latencies(&stream);
+    assert!(line.contains(need), "{line}");
 }
 
 #[test]
