@@ -2,6 +2,7 @@
 
 use tautline_engine::monitor::run::{KnownClock, Progress};
 use tautline_proto::time::Span;
+use tautline_report::text::causes;
 
 /// Source of the clock of packets with presentation times.
 const TAI: &str = "tai";
@@ -45,10 +46,10 @@ impl Details {
             self.xruns = now.xruns;
         }
         if now.missed > self.missed && now.elapsed - self.missed_reported >= MISSED_EVERY {
-            news.push(format!(
-                "{} of {} packets missed so far, {} of them late",
-                now.missed, now.packets, now.late
-            ));
+            // A sender knows no causes.
+            let causes = Some(causes(&now.gaps, false)).filter(|causes| !causes.is_empty());
+            let causes = causes.map_or(String::new(), |causes| format!(": {causes}"));
+            news.push(format!("{} of {} packets missed so far{causes}", now.missed, now.packets));
             (self.missed, self.missed_reported) = (now.missed, now.elapsed);
         }
         let at = now.elapsed.as_millis_f64() / 1e3;
@@ -83,6 +84,7 @@ impl Details {
 
 #[cfg(test)]
 mod tests {
+    use tautline_report::GapReport;
     use tautline_trial::snapshot;
 
     use super::*;
@@ -148,8 +150,12 @@ mod tests {
     fn missed_packets_are_reported_once_a_second() {
         let mut details = Details::default();
         details.news(&at(0));
-        let lost = |millis, missed| Progress { missed, late: 1, ..at(millis) };
-        snapshot!(details.news(&lost(1000, 3)).concat());
+        let gaps = GapReport { lost: 1, late_receiver: 2, ..GapReport::default() };
+        let lost = |millis, missed| Progress { missed, gaps, ..at(millis) };
+        let reported = details.news(&lost(1000, 3)).concat();
+        // The report has the same words.
+        assert!(reported.ends_with(": receiver late 2, lost 1"), "{reported}");
+        snapshot!(reported);
         assert!(details.news(&lost(1500, 4)).is_empty());
         assert!(details.news(&lost(2000, 4)).concat().contains("4 of 100"));
     }

@@ -3,6 +3,7 @@
 pub(crate) mod ledger_file;
 pub(crate) mod levels;
 pub(crate) mod machine;
+pub(crate) mod misses;
 pub(crate) mod newest;
 pub mod note;
 pub(crate) mod observed;

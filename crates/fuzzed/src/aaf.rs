@@ -36,10 +36,8 @@ fn check_frames(packet: &MediaPacket<'_>) {
 fn check_again(packet: &MediaPacket<'_>, pack: &dyn Pack, unpack: &dyn Unpack) {
     let (Some(presented), Some(shape)) = (packet.presented, packet.shape) else { return };
     let (Some(PresentationTime(time)), Some(rate)) = (presented.time, shape.rate) else { return };
-    let (Some(sample), Ok(channels)) = (shape.sample, Channels::new(shape.channels.into())) else {
-        return;
-    };
-    let payload_type = packet.head.coding;
+    let Ok(channels) = Channels::new(shape.channels.into()) else { return };
+    let (sample, payload_type) = (shape.sample, packet.head.coding);
     let format =
         StreamFormat { codec: None, rate, channels, sample, packet: Frames::new(6), payload_type };
     let sound = PackedSound {

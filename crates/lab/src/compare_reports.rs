@@ -55,8 +55,9 @@ both devices. Seconds with any of them are counted (Fisher's exact test), then
 the numbers in these seconds (Mann and Whitney). So one burst is no difference.
 
 A report of send, recv, call or serve has only the times of the whole run: its
-latency is judged by the median, and its stages are only listed. Xruns are
-judged from 8 s on. CPU time is noted if it differs.
+latency is judged by the median, and its stages are only listed. Misses and
+xruns are judged from 8 s on, without their kinds. CPU time is noted if it
+differs.
 
 Equal reports rarely seem to differ: 5 of 100 comparisons find any difference
 (Holm's correction for many figures).

@@ -146,8 +146,8 @@ pub struct StatedShape {
     pub rate: Option<Rate>,
     /// Samples per frame.
     pub channels: u16,
-    /// Sample format, if supported.
-    pub sample: Option<SampleFormat>,
+    /// Sample format.
+    pub sample: SampleFormat,
 }
 
 /// Valid packet: a view into the datagram.
@@ -175,7 +175,7 @@ impl MediaPacket<'_> {
             codec: None,
             rate: rate?,
             channels,
-            sample: sample?,
+            sample,
             packet: Frames::new(1),
             payload_type: self.head.coding,
         };

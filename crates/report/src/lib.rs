@@ -133,6 +133,8 @@ pub struct StreamReport {
     pub counters: Counters,
     /// First thousand xruns; the counter `xruns` has all.
     pub xruns: Vec<Xrun>,
+    /// First thousand seconds with missed packets; empty at a sender.
+    pub misses: Vec<Misses>,
     /// Causes of missing packets; absent at a sender without launch times.
     pub gaps: Option<GapReport>,
     /// Sent redundancy at the end; absent at a receiver and without a request.
@@ -349,6 +351,16 @@ pub struct Xrun {
     pub count: u32,
 }
 
+/// Missed packets: late, lost, discarded by an underrun, undecodable, too early, or never sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Misses {
+    /// Time of the first, on this machine's monotonic clock, as in packet logs.
+    pub at_ns: i64,
+    /// Count, within a second of the first.
+    pub count: u64,
+}
+
 /// Causes of packets not played on time. The first eight counts add up to the counters `late`,
 /// `lost` and `underrun_discarded`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -397,6 +409,20 @@ impl GapReport {
             self.late_network + self.lost,
             self.late_unattributed,
         ]
+    }
+
+    /// Adds another stream's counts. Needed latencies do not add up, so they stay.
+    pub const fn add_counts(&mut self, other: &Self) {
+        self.late_sender += other.late_sender;
+        self.late_network += other.late_network;
+        self.late_unattributed += other.late_unattributed;
+        self.late_too_short += other.late_too_short;
+        self.late_receiver += other.late_receiver;
+        self.host_stalled += other.host_stalled;
+        self.lost += other.lost;
+        self.discarded += other.discarded;
+        self.not_sent += other.not_sent;
+        self.lost_in_outages += other.lost_in_outages;
     }
 }
 

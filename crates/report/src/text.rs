@@ -15,6 +15,7 @@ use crate::digits;
 use crate::distribution::Summary;
 use crate::snapshot::{SENDER_XRUNS, StreamSnapshot};
 use crate::{RemoteReceiver, Report, StreamReport};
+pub use arrivals::causes;
 use arrivals::{GapHints, INTERRUPTED};
 use known::Known;
 use redundancy::Call;

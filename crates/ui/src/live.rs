@@ -9,11 +9,12 @@ use tautline_report::text;
 pub const ANSWER: Span = Span::from_secs(2);
 
 pub fn line(name: &str, progress: &Progress<'_>) -> String {
-    let Progress { elapsed, packets, missed, faults, repaired, xruns, peer, .. } = progress;
+    let Progress { elapsed, packets, missed, gaps, repaired, xruns, peer, .. } = progress;
     let seconds = elapsed.as_millis_f64() / 1e3;
     let mut counted = format!("{packets} packets, {missed} missed");
-    if faults.iter().any(|fault| *fault > 0) {
-        counted += &format!(" ({})", text::faults(*faults));
+    let faults = gaps.faults();
+    if faults != [0; 5] {
+        counted += &format!(" ({})", text::faults(faults));
     }
     if *repaired > 0 {
         counted += &format!(", {repaired} repaired");
@@ -73,6 +74,7 @@ fn latency(progress: &Progress<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tautline_report::GapReport;
     use tautline_trial::snapshot;
 
     use super::*;
@@ -105,7 +107,12 @@ mod tests {
             elapsed: Span::from_secs(40),
             packets: 51_865,
             missed: 1761,
-            faults: [0, 1060, 461, 240, 0],
+            gaps: GapReport {
+                late_receiver: 1060,
+                not_sent: 461,
+                lost: 240,
+                ..GapReport::default()
+            },
             repaired: 293,
             xruns: 4127,
             peer: PeerState::Here,

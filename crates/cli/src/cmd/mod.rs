@@ -38,6 +38,7 @@ use tautline_proto::device::{Direction, Settings};
 use tautline_proto::stream::StreamFormat;
 use tautline_proto::time::{Frames, Span};
 use tautline_proto::units::{Channels, Rate};
+use tautline_proto::wire::{PacketHeads, WireForm};
 pub(crate) use tautline_ui::answer;
 use tautline_ui::{settled, stop_on_signals};
 
@@ -77,16 +78,20 @@ fn print_stream(
     spec: &DeviceSpec,
     device: &Settings,
     format: &StreamFormat,
-    bytes: usize,
+    heads: PacketHeads,
 ) {
+    let payload_type = match heads.form {
+        WireForm::Rtp => format!(" (payload type {})", format.payload_type),
+        WireForm::Avtp(_) => String::new(),
+    };
     voice.detail(&format!(
-        "stream: {} (payload type {}), {}, {} channels, packets of {} frames ({}), {bytes} bytes",
+        "stream: {}{payload_type}, {}, {} channels, packets of {} frames ({}), {} bytes",
         format.coding_name(),
-        format.payload_type,
         format.rate,
         format.channels,
         format.packet,
-        format.ptime()
+        format.ptime(),
+        heads.datagram_bytes(format)
     ));
     voice.detail(&format!(
         "device: {spec}, {}, {} channels, {} ({})",

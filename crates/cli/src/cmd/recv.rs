@@ -87,7 +87,7 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
     let mut settled = settle(flags, &mut from, assumed, Believe::AnyHost, wait)?;
     let mut begun = 0;
     loop {
-        let Settled { layout: PlayoutSetup { format, device, map }, announced, proven, by } =
+        let Settled { layout: PlayoutSetup { format, device, map }, announced, proven, by, whose } =
             settled;
         // An announcement must not exhaust memory.
         let promised = announced.map(|a| a.link_offset.min(LONGEST_LINK_OFFSET));
@@ -95,11 +95,6 @@ pub(crate) fn run(flags: &Recv) -> Result<(), Failure> {
         for received in &from {
             check_alike(received, &format)?;
         }
-        let whose = match announced {
-            Some(_) => "from the announcement",
-            None if proven => "from the packets",
-            None => "from the options",
-        };
         print_details(flags, &format, &device, promised, whose);
         let packet = announced.map_or(format.packet, |a| a.format.packet.max(format.packet));
         let playing = (&flags.output, &device, Direction::Playback);
@@ -212,6 +207,8 @@ struct Settled {
     announced: Option<Announcement>,
     proven: bool,
     by: By,
+    /// Source of the format, for users.
+    whose: &'static str,
 }
 
 impl Settled {
@@ -222,7 +219,8 @@ impl Settled {
     ) -> Result<Self, Failure> {
         check_reported(flags, &announced.format)?;
         let layout = layout(flags, described, Some(announced.format))?;
-        Ok(Self { layout, announced: Some(announced), proven: false, by: By::Sender })
+        let (announced, whose) = (Some(announced), "from the announcement");
+        Ok(Self { layout, announced, proven: false, by: By::Sender, whose })
     }
 }
 
@@ -241,6 +239,10 @@ fn settle(
     let is_known = knows_shape(flags, from);
     let described = from.iter().find_map(|received| received.resolved.description.clone());
     let described = described.as_ref();
+    let of_packets = |layout, proven| {
+        let whose = "from the packets";
+        Settled { layout, announced: None, proven, by: By::Sender, whose }
+    };
     let mut requested = (!is_known).then_some(believe);
     while let Some(believe) = requested.take() {
         let (announced, sends) = match learnt(flags, from, believe, &mut wait)? {
@@ -248,13 +250,13 @@ fn settle(
             Learnt::Shaped(format) => {
                 check_reported(flags, &format)?;
                 let layout = layout(flags, described, Some(format))?;
-                return Ok(Settled { layout, announced: None, proven: false, by: By::Sender });
+                return Ok(of_packets(layout, false));
             }
             Learnt::Unannounced(Some(proof)) => {
                 let format = proven_format(flags, &proof)?;
                 let layout = layout(flags, described, Some(format))?;
                 check_fits(&flags.output, &layout)?;
-                return Ok(Settled { layout, announced: None, proven: true, by: By::Sender });
+                return Ok(of_packets(layout, true));
             }
             Learnt::Unannounced(None) | Learnt::Nothing => break,
         };
@@ -270,7 +272,13 @@ fn settle(
         check_fits(&flags.output, &assumed)?;
     }
     let by = if is_known { By::User } else { By::Sender };
-    Ok(Settled { layout: assumed, announced: None, proven: false, by })
+    let &StreamFlags { rate, channels, format, payload_type, .. } = &flags.stream;
+    let whose = match (rate, channels, format, payload_type) {
+        (None, None, None, None) if described.is_none() => "the default",
+        (None, None, None, None) => "from the .sdp file",
+        _ => "from the options",
+    };
+    Ok(Settled { layout: assumed, announced: None, proven: false, by, whose })
 }
 
 fn take_changes(
@@ -303,7 +311,7 @@ fn print_details(
     let form = flags.from.first().map_or(WireForm::Rtp, |from| from.form());
     let heads = PacketHeads { form, stamps: true };
     voice.detail(&format!("stream format: {whose}"));
-    print_stream(voice, &flags.output, device, format, heads.datagram_bytes(format));
+    print_stream(voice, &flags.output, device, format, heads);
     let promised = promised.map_or(String::new(), |span| format!("{span} announced; "));
     voice.detail(&format!(
         "latency: {promised}packet and device here take {}, {} of it in the device",

@@ -419,7 +419,7 @@ fn print_details(
             "sockets: packets leave from {packets}, RTCP from {reports}, to {to}"
         ));
     }
-    print_stream(voice, &flags.input, device, format, heads.datagram_bytes(format));
+    print_stream(voice, &flags.input, device, format, heads);
     print_coding_time(voice, (&flags.input, device, Direction::Capture), 1, format);
 }
 

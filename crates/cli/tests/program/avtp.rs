@@ -143,6 +143,35 @@ fn longest_presentable_time_is_sent() {
     send.and(["--max-transit-time", "2.098s", "--report", "none"]).run().well();
 }
 
+#[test]
+fn avtp_details_have_no_payload_type() {
+    shared(|| {
+        let (port, onlooker) = (free_udp_ports(), Onlooker::new());
+        let recv = format!("recv -v --output null: --from avtp+udp://127.0.0.1:{port}");
+        let recv = taut(words(&recv)).and(["--duration", "4s", "--report", "json"]).start();
+        let recv = recv.listening();
+        let to = onlooker.address().replace("rtp:", "avtp+udp:");
+        let send = format!("send -v --input tone:440 --to {to} --duration 3s --report none");
+        let send = taut(words(&send)).start();
+        // The receiver gets packets of a talker without announcements.
+        let talker = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        for number in 0..100_u32 {
+            onlooker.see(20);
+            let datagram = [number.to_be_bytes().as_slice(), &pdu(STREAM)].concat();
+            talker.send_to(&datagram, (Ipv4Addr::LOCALHOST, port)).unwrap();
+        }
+        let (sent, received) = (send.end().well(), recv.end());
+        let details = |lines: &[String], words: &str| -> Vec<_> {
+            lines.iter().filter_map(|line| Some(line.split_once(words)?.1.to_owned())).collect()
+        };
+        for messages in [&sent.messages, &received.messages] {
+            let stream = details(messages, "taut: stream: ");
+            assert!(stream.len() == 1 && stream[0].starts_with("l24, 48000 Hz, 2"), "{stream:?}");
+        }
+        assert_eq!(details(&received.messages, "stream format: "), ["from the packets"]);
+    });
+}
+
 fn pdu(stream: u64) -> Vec<u8> {
     let mut pdu = vec![0; 24 + 36];
     // AAF; sv and tv; INT_24BIT; 48 kHz and two channels; 24 bits.
@@ -166,7 +195,7 @@ fn strange() -> [(Vec<u8>, &'static str); 10] {
         (but(&|b| (b[11], b[12]) = (9, 0xEE)), "other-stream"),
         (but(&|b| b[1] &= 0xFE), "untimed"),
         (but(&|b| b[21] = 200), "sound-beyond-end"),
-        (but(&|b| b[16] = 0), "payload-type"),
+        (but(&|b| b[16] = 0), "format"),
         (but(&|b| b[17] = 0x70), "rate"),
         (but(&|b| b[18] = 3), "channels"),
     ]

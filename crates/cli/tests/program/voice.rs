@@ -183,6 +183,16 @@ fn verbose_run_reports_decisions_and_events() {
 }
 
 #[test]
+fn unannounced_format_is_the_default_or_of_the_options() {
+    for (options, whose) in [("", "the default"), ("--format l16", "from the options")] {
+        let recv = format!("recv -v --output null: --duration 100ms --report none {options}");
+        let ended = taut(words(&recv)).and(["--from", &loopback()]).run();
+        let line = format!("taut: stream format: {whose}");
+        assert!(ended.messages.contains(&line), "{options}: {ended:#?}");
+    }
+}
+
+#[test]
 fn verbosity_on_the_command_line_overrides_the_file() {
     let folder = Folder::new();
     std::fs::write(folder.file("tautline.toml"), "quiet = true\n").unwrap();

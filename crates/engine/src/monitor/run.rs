@@ -10,7 +10,7 @@ use tautline_proto::clock::ClockMapping;
 use tautline_proto::device::{Device, Ended, Process, Stop};
 use tautline_proto::send_policy::ReceiverCounts;
 use tautline_proto::time::{LocalTime, Span};
-use tautline_report::Refused;
+use tautline_report::{GapReport, Refused};
 
 use crate::error::RunError;
 use crate::monitor::machine;
@@ -193,12 +193,10 @@ pub struct Progress<'a> {
     pub packets: u64,
     /// Packets not sent, or not played in time.
     pub missed: u64,
-    /// Receiver: the missed packets by fault ([`tautline_report::GapReport::faults`]).
-    pub faults: [u64; 5],
+    /// Receiver: causes of the missed packets, without needed latencies.
+    pub gaps: GapReport,
     /// Receiver: packets repaired in time.
     pub repaired: u64,
-    /// Receiver: late packets.
-    pub late: u64,
     /// Receiver: resynchronisations.
     pub resyncs: u64,
     /// Device xruns.

@@ -13,6 +13,7 @@ use tautline_report::PresentedReport;
 use tautline_report::distribution::{Distribution, Summary};
 
 use crate::monitor::levels::LevelReader;
+use crate::monitor::misses::MissTimes;
 use crate::monitor::observed::Observed;
 use crate::monitor::sound::{FoundPacket, Unfound};
 use crate::monitor::xruns::XrunTimes;
@@ -46,6 +47,7 @@ pub(crate) struct Statistics {
     pub(crate) tai_is_uncertain: bool,
     pub(crate) status: Option<RxStatus>,
     pub(crate) xruns: XrunTimes,
+    pub(crate) misses: MissTimes,
     /// Whether a user changed the latency.
     pub(crate) is_changed: bool,
 }
@@ -70,7 +72,8 @@ impl Lately {
     }
 }
 
-/// A packet's time in the buffer, negative if late.
+/// A packet's time in the buffer, negative if late. A played packet may have a negative `device`
+/// stage, but then the device thread was late, not the packet.
 fn waited(passage: &PacketTrace) -> Span {
     let stage = if passage.is_late() { Stage::Device } else { Stage::Buffer };
     let late = Span::from_nanos(i64::from(passage.is_late()));
@@ -105,6 +108,7 @@ impl Statistics {
             tai_is_uncertain: false,
             status: None,
             xruns: XrunTimes::default(),
+            misses: MissTimes::default(),
             is_changed: false,
         }
     }

@@ -269,6 +269,7 @@ impl ReceivedStream {
         while let Ok(status) = self.status.pop() {
             self.statistics.status = Some(status);
             self.statistics.xruns.take(&status.stream.faults);
+            self.statistics.misses.take(&status.stream, self.policy.sender_device());
             let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
             self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }

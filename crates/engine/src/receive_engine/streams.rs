@@ -238,11 +238,8 @@ impl ReceivedStreams {
             let Some(status) = &stream.statistics.status else { continue };
             seen = true;
             progress.packets += status.stream.counters.received;
-            let faults = stream.gaps().faults();
-            progress.missed += faults.iter().sum::<u64>();
-            progress.faults.iter_mut().zip(faults).for_each(|(all, here)| *all += here);
+            progress.gaps.add_counts(&stream.gaps());
             progress.repaired += status.stream.counters.repaired;
-            progress.late += status.stream.counters.late;
             progress.resyncs += status.stream.counters.resyncs;
             progress.xruns = status.stream.counters.xruns;
             progress.known =
@@ -262,6 +259,7 @@ impl ReceivedStreams {
                 progress.clock = kept.then(|| clock.source.name());
             }
         }
+        progress.missed = progress.gaps.faults().iter().sum();
         if seen {
             progress.peer = self.peer();
             progress.left = self.streams.iter().all(|stream| stream.policy.has_left());

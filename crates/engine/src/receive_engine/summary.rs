@@ -80,6 +80,7 @@ impl ReportSource<'_> {
             },
             stages: Vec::new(),
             counters: counted.map_or_else(Counters::default, |status| self.unplayed(status)),
+            misses: Vec::new(),
             gaps: None,
             repair: None,
             drift_ppm: None,
@@ -112,6 +113,7 @@ impl ReportSource<'_> {
             stages: self.stages(),
             counters: self.counters(),
             xruns: self.statistics.xruns.0.clone(),
+            misses: self.statistics.misses.kept.clone(),
             gaps: Some(self.gaps()),
             repair: self.repair(),
             paths: status.map_or_else(Vec::new, |s| s.paths.report(s.stream.expected)),
@@ -246,7 +248,7 @@ impl ReportSource<'_> {
             host_stalled: gaps.host_stalled,
             lost: gaps.lost,
             discarded: gaps.discarded,
-            not_sent: self.not_sent(),
+            not_sent: self.statistics.misses.not_sent(),
             lost_in_outages: self.lost_in_outages().min(gaps.lost),
             sender_needs_ns: would_catch(Late::Sender),
             network_needs_ns: would_catch(Late::Network),
@@ -259,18 +261,6 @@ impl ReportSource<'_> {
         let CaptureFaults { xruns, replaced } = self.sender_device;
         let report = SenderDeviceReport { xruns, replaced_ns: replaced.as_nanos() };
         (report != SenderDeviceReport::default()).then_some(report)
-    }
-
-    /// Packets for the frames that the sender's card did not deliver.
-    fn not_sent(&self) -> u64 {
-        self.statistics.status.map_or(0, |RxStatus { stream, .. }| {
-            let format = stream.format;
-            let skipped = stream.counters.skipped_frames;
-            let silent = self
-                .sender_device()
-                .map_or(0, |device| device.replaced_packets(format.ptime().as_nanos()));
-            skipped.div_ceil(format.packet.as_len().max(1) as u64) + silent
-        })
     }
 
     fn lost_in_outages(&self) -> u64 {

@@ -81,7 +81,7 @@ fn xruns(row: &mut ComparedRow, first: (&ReadRow, u32), second: (&ReadRow, u32))
         if unknown(first.0) || unknown(second.0) {
             continue;
         }
-        let [a, b] = [first, second].map(|(row, seconds)| row.xruns(key, seconds));
+        let [a, b] = [first, second].map(|(row, seconds)| row.events(key, seconds));
         let due = [&a, &b].map(|counts| u64::from(counts.seconds));
         row.figures.push(counts::compare(figure, (&a, due[0]), (&b, due[1])));
     }
@@ -119,6 +119,7 @@ fn missed(first: &ReadRow, second: &ReadRow) -> Option<ComparedFigure> {
     let seconds = first.missed_by_second().zip(second.missed_by_second());
     Some(match seconds {
         Some((a, b)) => counts::compare(counts::MISSED, (&a, of_first.due), (&b, of_second.due)),
+        None if first.whole_run || second.whole_run => counts::without_times(of_first, of_second),
         None => counts::independent(of_first, of_second),
     })
 }

@@ -16,7 +16,7 @@ use tautline_report::distribution::Summary;
 use super::counts::ReadCounts;
 use crate::report::bounded::{MAX_PARTS, MAX_ROWS};
 use crate::report::{HostDescription, LabReport, PartBySecond, ReportRow};
-use crate::statistics::median;
+use crate::statistics::{MIN, median};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -39,6 +39,9 @@ const MAX_DUE: u64 = 10_000_000_000;
 
 /// A hundredth of a core.
 const MIN_CORES: f64 = 0.01;
+
+/// Events of a run.
+pub(super) const MISSED: &str = "missed";
 
 const WRITE: &str = "write a report with --report-file X.json";
 const AGAIN: &str = "run the experiment again, and let it end";
@@ -150,6 +153,12 @@ impl ReadRow {
 
     pub(super) fn missed_by_second(&self) -> Option<ReadCounts> {
         let missed = self.row.missed?;
+        if self.whole_run {
+            let known = missed.missed == 0
+                || self.row.events.iter().any(|it| it.key == MISSED && !it.values.is_empty());
+            return (known && self.run_seconds >= MIN as u32)
+                .then(|| self.events(MISSED, self.run_seconds));
+        }
         let seconds =
             u32::try_from(self.row.intervals.len()).ok().filter(|seconds| *seconds > 0)?;
         let reported = self.row.meanwhile.iter().find(|read| read.key == "missed");
@@ -167,8 +176,8 @@ impl ReadRow {
         Some(ReadCounts::of(&counts, seconds.max(counts.len() as u32)))
     }
 
-    /// Unlisted xruns are later, so only seconds until then are known.
-    pub(super) fn xruns(&self, key: &str, seconds: u32) -> ReadCounts {
+    /// Unlisted events are later, so only seconds until then are known.
+    pub(super) fn events(&self, key: &str, seconds: u32) -> ReadCounts {
         let Some(events) = self.row.events.iter().find(|events| events.key == key) else {
             return ReadCounts::of(&[], seconds);
         };

@@ -184,7 +184,8 @@ impl ComparedRow {
         all.iter().find(|(differs, _)| *differs)?;
         let sum = all.iter().fold(0, |sum: i64, (_, nanos)| sum.saturating_add(*nanos));
         Some(format!(
-            "stages other than buffer: {}; the minimum latency changes by about as much",
+            "stages other than buffer: {}; the minimum latency changes by about as much, but wakeup and device \
+             (and capture and send, if a packet is not a period) vary by up to a period between runs",
             signed_ms(sum)
         ))
     }

@@ -54,6 +54,11 @@ pub enum Invalid {
     /// Not AVTP audio (IEEE 1722-2016 table 6).
     #[error("AVTP subtype {0:#04x} is not AAF; does the talker send another format?")]
     Subtype(u8),
+    /// AVTP: unsupported `format` (IEEE 1722-2016 table 8).
+    #[error(
+        "AAF format {0} is unsupported; let the talker send integers of 16, 24 or 32 bits, or floats"
+    )]
+    Format(u8),
     /// AVTP: no `sv`, unknown stream.
     #[error("the packet has no stream id")]
     Unnamed,
@@ -85,7 +90,7 @@ fn rate_of(rate: Option<Rate>) -> String {
 
 impl Invalid {
     /// Number of reasons.
-    pub const COUNT: usize = 17;
+    pub const COUNT: usize = 18;
     /// Names of the reasons, by [`Invalid::index`].
     pub const NAMES: [&'static str; Self::COUNT] = [
         "truncated",
@@ -105,6 +110,7 @@ impl Invalid {
         "rate",
         "channels",
         "coded",
+        "format",
     ];
 
     /// Index in counters of [`Invalid::COUNT`].
@@ -127,6 +133,7 @@ impl Invalid {
             Self::Rate(_) => 14,
             Self::Channels(_) => 15,
             Self::Coded => 16,
+            Self::Format(_) => 17,
         }
     }
 

@@ -134,7 +134,7 @@ type Refusal = (&'static str, fn(&mut [u8]) -> usize);
 const REFUSED: [Refusal; 13] = [
     ("truncated", |_| 23),
     ("version", |pdu| but(pdu, 1, 0x90)),
-    ("payload-type", |pdu| but(pdu, 16, 9)),
+    ("format", |pdu| but(pdu, 16, 9)),
     ("empty", |pdu| but(pdu, 21, 0)),
     ("partial-frame", |pdu| but(pdu, 21, 17)),
     ("oversized", |pdu| {

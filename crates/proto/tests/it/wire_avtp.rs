@@ -117,6 +117,7 @@ fn inconsistent_avtp_is_refused_with_its_reason() {
     assert_eq!(refused(&|b| b[22] = 0x10), Ok(36), "sparse, with a time");
     assert_eq!(refused(&|b| (b[1], b[22]) = (0x80, 0x10)), Ok(36), "sparse, without a time");
     assert_eq!(refused(&|b| b[21] = 37), Err(Invalid::SoundBeyondEnd));
+    assert_eq!(refused(&|b| b[16] = 5), Err(Invalid::Format(5)));
 }
 
 #[test]

@@ -169,6 +169,7 @@ fn every_reason_has_its_own_counter_and_name() {
         Invalid::Rate(None),
         Invalid::Channels(0),
         Invalid::Coded,
+        Invalid::Format(0),
     ];
     assert_eq!(
         all.map(|reason| reason.index()),

@@ -152,7 +152,9 @@ fn counts(gaps: &GapReport) -> [(&'static str, u64); 9] {
 const TOO_SHORT: &str = "latency too short";
 const UNATTRIBUTED: &str = "sender or network late";
 
-pub(super) fn causes(gaps: &GapReport, is_tcp: bool) -> String {
+/// Names the causes of missed packets: `receiver late 65, lost 3`. TCP loses none, so the sender
+/// dropped them.
+pub fn causes(gaps: &GapReport, is_tcp: bool) -> String {
     let dropped = dropped_by_sender(gaps, is_tcp);
     let gaps = GapReport { lost: gaps.lost.saturating_sub(dropped), ..*gaps };
     let dropped = ("dropped by the sender (TCP too slow)", dropped);

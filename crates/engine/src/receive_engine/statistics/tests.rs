@@ -125,3 +125,21 @@ fn latency_after_a_change_is_that_of_the_last_packets() {
     let median = statistics.latency().0.median().unwrap();
     assert!(median < Span::from_micros(8_500), "{median}");
 }
+
+#[test]
+fn packets_of_a_late_device_are_not_the_worst() {
+    let mut statistics = Statistics::new(Probes::All, levels(0).1);
+    let buffered = |millis: i64| {
+        let (taken, written) = (at(1_000 + millis), at(1_000 + millis));
+        PacketTrace { taken, written, dac: at(1_100), ..passage(None) }
+    };
+    let late_device = PacketTrace { dac: at(960), ..buffered(20) };
+    let outcome = tautline_proto::ledger::Outcome::Late;
+    let late = PacketTrace { dac: at(1_009), outcome, ..buffered(10) };
+    (1..=9).for_each(|millis| statistics.enter(&buffered(millis), None));
+    [late_device, late].iter().for_each(|passage| statistics.enter(passage, None));
+    let worst: Vec<_> =
+        statistics.worst.iter().map(|it| it.stage(Stage::Buffer).unwrap()).collect();
+    let expected = [10, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(Span::from_millis);
+    assert_eq!(worst, expected);
+}

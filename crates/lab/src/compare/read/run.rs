@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tautline_proto::time::Span;
 use tautline_report::{CallReport, Counters, Report, StreamReport};
 
-use super::{ReadReport, ReadRow};
+use super::{MISSED, ReadReport, ReadRow};
 use crate::report::{Events, ReportRow, bounded};
 use crate::statistics::Missed;
 use crate::streams::XRUNS;
@@ -66,6 +66,13 @@ fn row(
     let name = if in_call { format!("{role} {address}") } else { address };
     let kind = XRUNS[usize::from(role != "send")];
     let xruns = stream.xruns.iter().map(|xrun| (xrun.at_ns, xrun.count));
+    let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let misses = stream.misses.iter().map(|it| (it.at_ns, count(it.count)));
+    let all_missed = missed.map_or(0, |missed| missed.missed);
+    let events = [
+        Events::since(started_ns, kind, xruns, counted.xruns),
+        Events::since(started_ns, (MISSED, "missed packets"), misses, all_missed),
+    ];
     let row = ReportRow {
         invalid,
         configured: latency.configured_ns.map(Span::from_nanos),
@@ -73,7 +80,7 @@ fn row(
         uncertainty: latency.uncertainty_ns.map(Span::from_nanos),
         missed,
         stages,
-        events: Events::since(started_ns, kind, xruns, counted.xruns).into_iter().collect(),
+        events: events.into_iter().flatten().collect(),
         ..ReportRow::named(name)
     };
     let run_seconds = u32::try_from(duration_ns / 1_000_000_000).unwrap_or(0);

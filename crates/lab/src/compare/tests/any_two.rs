@@ -80,16 +80,24 @@ fn reports_of_one_run_are_compared_with_each_other() {
     let longer = of_run("rtp://127.0.0.1:5004", (24_000, 0), &[]);
     assert_eq!(compared(&a, &longer).reasons, ["rtp://127.0.0.1:5004: p50"]);
     assert_eq!(compared(&longer, &a).outcome, ComparedOutcome::Better);
-    let lossy = of_run("rtp://127.0.0.1:5004", (20_000, 900), &[]);
-    let there = compared(&a, &lossy);
+    let often: Vec<_> = (0..20).map(|number| (3 * number, 45)).collect();
+    let timed = |run: &Value, misses: &[(i64, u64)]| {
+        let mut run = run.clone();
+        run["duration_ns"] = json!(60_000_000_000_i64);
+        run["streams"][0]["misses"] = losing(misses, 60)["streams"][0]["misses"].clone();
+        run["streams"][0]["counters"]["xruns"] = json!(0);
+        run
+    };
+    let lossy = timed(&of_run("rtp://127.0.0.1:5004", (20_000, 900), &[]), &often);
+    let there = compared(&timed(&a, &[]), &lossy);
     assert_eq!(
         (there.outcome, &there.reasons[..]),
         (ComparedOutcome::Worse, &["rtp://127.0.0.1:5004: missed".to_owned()][..])
     );
-    let mut stopped = a.clone();
+    let mut stopped = timed(&a, &often);
     stopped["streams"][0]["gaps"] = json!({ "not_sent": 900 });
-    stopped["duration_ns"] = json!(20_000_000_000_i64);
-    assert_eq!(compared(&a, &stopped).reasons, there.reasons, "packets that were not sent");
+    let reasons = compared(&timed(&a, &[]), &stopped).reasons;
+    assert_eq!(reasons, there.reasons, "packets that were not sent");
     let keys: Vec<_> = compared(&stopped, &stopped).rows.remove(0).figures;
     let keys: Vec<_> = keys.iter().map(|figure| figure.key).collect();
     assert_eq!(keys, ["p50_ns", "missed_share", "receiver_xruns_per_s"], "of this device only");
@@ -172,4 +180,39 @@ fn xruns_and_cpu_time_of_runs_are_compared() {
     let same = compared(&quiet, &quiet);
     assert_eq!(same.outcome, ComparedOutcome::Same, "{same}");
     assert!(!same.to_string().contains("of a core"), "{same}");
+}
+
+fn losing(misses: &[(i64, u64)], seconds: i64) -> Value {
+    let lost: u64 = misses.iter().map(|(_, count)| count).sum();
+    let mut run = of_run("rtp://a", (20_000, lost), &[]);
+    let miss = |(second, count): &(i64, u64)| json!({ "at_ns": 7 + second * 1_000_000_000, "count": count });
+    run["started_ns"] = json!(7);
+    run["duration_ns"] = json!(seconds * 1_000_000_000);
+    run["streams"][0]["counters"]["xruns"] = json!(0);
+    run["streams"][0]["misses"] = misses.iter().map(miss).collect();
+    run
+}
+
+#[test]
+fn a_burst_of_misses_in_a_run_is_no_difference() {
+    let missed = |a: &Value, b: &Value| {
+        let there = compared(a, b);
+        let figure = there.rows[0].figures.iter().find(|figure| figure.key == "missed_share");
+        (figure.unwrap().verdict, there.outcome)
+    };
+    let quiet = losing(&[], 60);
+    let burst = losing(&[(9, 400)], 60);
+    assert_eq!(missed(&quiet, &burst), (ComparedVerdict::None, ComparedOutcome::Same));
+    let often: Vec<_> = (0..20).map(|number| (3 * number, 20)).collect();
+    let often = losing(&often, 60);
+    assert_eq!(missed(&quiet, &often), (ComparedVerdict::More, ComparedOutcome::Worse));
+    assert_eq!(missed(&often, &burst), (ComparedVerdict::Less, ComparedOutcome::Better));
+    // Without times, or in a short run, nothing is known.
+    let mut untimed = often.clone();
+    untimed["streams"][0]["misses"] = json!([]);
+    let unknown = (ComparedVerdict::Unknown, ComparedOutcome::Undecided);
+    assert_eq!(missed(&quiet, &untimed), unknown);
+    assert_eq!(missed(&losing(&[], 3), &losing(&[(1, 400)], 3)), unknown);
+    let none = (ComparedVerdict::None, ComparedOutcome::Same);
+    assert_eq!(missed(&losing(&[], 3), &losing(&[], 3)), none);
 }

@@ -51,6 +51,7 @@ impl Unpack for AafUnpack {
         if self.only.is_some_and(|only| only != stream) {
             return Err(Invalid::OtherStream);
         }
+        let sample = sample_of(head[16]).ok_or(Invalid::Format(head[16]))?;
         let time = (head[1] & TIME_VALID != 0).then(|| PresentationTime(word(12)));
         if time.is_none() && head[22] & SPARSE == 0 {
             return Err(Invalid::Untimed);
@@ -81,7 +82,7 @@ impl Unpack for AafUnpack {
             shape: Some(StatedShape {
                 rate: rate_of(head[17] >> 4),
                 channels: half(17) & 0x3FF,
-                sample: sample_of(head[16]),
+                sample,
             }),
         })
     }
