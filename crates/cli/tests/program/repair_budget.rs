@@ -73,11 +73,16 @@ fn receiver_without_time_for_repairs_reports_it_once() {
         let early = short("--back ideal", "--latency 6ms", send);
         let promised = short(lossy, "", send);
         let short = short(lossy, "--latency 6ms", send);
-        // The window and 4 ms, or what arrivals needed so far.
+        // The window and 4 ms, or what arrivals needed so far. A busy host delays some: in the whole
+        // run, no packet needs more than this.
+        let curve = short.received.stream("/latency/curve").as_array().unwrap();
+        let none_late = curve.iter().find(|point| point["late_share"] == 0.0).unwrap();
+        let arrivals = Span::from_nanos(none_late["latency_ns"].as_i64().unwrap());
+        let most = Span::from_millis(40).max(Span::from_millis(33) + arrivals);
         let is_enough = |note: &str| {
             let latency = note.split("a latency of ").nth(1).unwrap().split(' ').next().unwrap();
             let latency = parse_span(latency).unwrap();
-            (Span::from_millis(36)..Span::from_millis(40)).contains(&latency)
+            (Span::from_millis(36)..most).contains(&latency)
         };
         let reported = |notes: &[&str]| {
             let about = |note: &&&str| note.contains("32ms");
