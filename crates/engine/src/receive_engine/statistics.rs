@@ -4,7 +4,7 @@
 mod tests;
 
 use tautline_proto::clock::{ClockMapping, ClockSource};
-use tautline_proto::device::TimestampSource;
+use tautline_proto::device::{CaptureFaults, TimestampSource};
 use tautline_proto::latency::LatencyMethod;
 use tautline_proto::ledger::{PacketTrace, SENDER_STAGE, Stage};
 use tautline_proto::placement::Basis;
@@ -110,6 +110,12 @@ impl Statistics {
             xruns: XrunTimes::default(),
             misses: MissTimes::default(),
             is_changed: false,
+        }
+    }
+
+    pub(crate) fn count_missed(&mut self, device: CaptureFaults) {
+        if let Some(status) = &self.status {
+            self.misses.take(&status.stream, device);
         }
     }
 

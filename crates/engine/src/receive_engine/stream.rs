@@ -269,10 +269,10 @@ impl ReceivedStream {
         while let Ok(status) = self.status.pop() {
             self.statistics.status = Some(status);
             self.statistics.xruns.take(&status.stream.faults);
-            self.statistics.misses.take(&status.stream, self.policy.sender_device());
             let stalled = |from, to| watch.stall_monitor.overlaps(from, to);
             self.decide(|policy, context| policy.follow(&status.stream, stalled, context));
         }
+        self.statistics.count_missed(self.policy.sender_device());
         if self.policy.presents() {
             let tai = tai::tai();
             self.statistics.tai_is_uncertain = tai.uncertain;
@@ -305,6 +305,8 @@ impl ReceivedStream {
         ledger: Option<&mut LedgerFile<ReceivedEntry>>,
         hearing: &Hearing,
     ) {
+        // The sender's last report can follow the last status.
+        self.statistics.count_missed(self.policy.sender_device());
         let need = self.policy.finish(|from, to| watch.stall_monitor.overlaps(from, to));
         self.note(watch);
         if let Some(note) = &need {

@@ -69,6 +69,11 @@ impl Report {
         let missed: u64 =
             ["late", "lost", "underrun_discarded"].map(|name| self.count(name)).iter().sum();
         assert_eq!(causes, missed, "{:#}", self.0);
+        let unplayed =
+            ["undecodable", "too_early"].map(|name| self.count(name)).iter().sum::<u64>();
+        let misses = self.stream("/misses").as_array().unwrap().iter();
+        let misses: u64 = misses.map(|second| second["count"].as_u64().unwrap()).sum();
+        assert_eq!(misses, missed + unplayed + self.cause("not_sent"), "{:#}", self.0);
     }
 
     /// Packets missed by any cause, stalls of the host included, and xruns.

@@ -114,7 +114,7 @@ impl Reported {
 
     fn look(&mut self, status: RxStatus, stalls: &StallLog) {
         self.statistics.status = Some(status);
-        self.statistics.misses.take(&status.stream, self.sender_device);
+        self.statistics.count_missed(self.sender_device);
         self.arrivals.stand((&status.stream).into(), |from, to| stalls.overlaps(from, to));
     }
 
