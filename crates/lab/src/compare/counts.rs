@@ -149,27 +149,34 @@ fn could_differ([first, second]: &[SecondsCounted; 2]) -> bool {
 }
 
 pub(super) fn independent(first: Missed, second: Missed) -> ComparedFigure {
+    let figure = shares(first, second);
+    if figure.verdict == ComparedVerdict::Unknown {
+        return figure;
+    }
     let p = fisher(first, second);
-    let figure = without_times(first, second);
-    let unknown = first.due == 0 || second.due == 0;
     let verdict = match p < CHANCE {
-        _ if unknown => return figure,
         false => ComparedVerdict::None,
         true if figure.second < figure.first => ComparedVerdict::Less,
         true => ComparedVerdict::More,
     };
     let any = first.missed + second.missed > 0;
-    ComparedFigure { p, p_of_all: any.then_some(1.0), verdict, why: None, ..figure }
+    ComparedFigure { p, p_of_all: any.then_some(1.0), verdict, ..figure }
 }
 
 /// Misses come in bursts, so totals of whole runs show nothing but that there are none.
 pub(super) fn without_times(first: Missed, second: Missed) -> ComparedFigure {
+    let figure = shares(first, second);
+    if figure.verdict == ComparedVerdict::Unknown || first.missed + second.missed == 0 {
+        return figure;
+    }
+    let why = format!("no times of the misses, or a run shorter than {MIN} s");
+    ComparedFigure { verdict: ComparedVerdict::Unknown, why: Some(why), ..figure }
+}
+
+/// Shares without a test.
+fn shares(first: Missed, second: Missed) -> ComparedFigure {
     let share = |missed: Missed| missed.missed.min(missed.due) as f64 / missed.due.max(1) as f64;
-    let why = match (first.due == 0 || second.due == 0, first.missed + second.missed) {
-        (true, _) => Some("nothing was due".to_owned()),
-        (false, 0) => None,
-        (false, _) => Some(format!("no times of the misses, or a run shorter than {MIN} s")),
-    };
+    let why = (first.due == 0 || second.due == 0).then(|| "nothing was due".to_owned());
     let verdict = if why.is_some() { ComparedVerdict::Unknown } else { ComparedVerdict::None };
     ComparedFigure {
         key: MISSED,

@@ -40,7 +40,7 @@ const MAX_DUE: u64 = 10_000_000_000;
 /// A hundredth of a core.
 const MIN_CORES: f64 = 0.01;
 
-/// Events of a run.
+/// Key of missed packets in the events of a run, and among the counts per second of an experiment.
 pub(super) const MISSED: &str = "missed";
 
 const WRITE: &str = "write a report with --report-file X.json";
@@ -161,7 +161,7 @@ impl ReadRow {
         }
         let seconds =
             u32::try_from(self.row.intervals.len()).ok().filter(|seconds| *seconds > 0)?;
-        let reported = self.row.meanwhile.iter().find(|read| read.key == "missed");
+        let reported = self.row.meanwhile.iter().find(|read| read.key == MISSED);
         let reported = reported.map(|read| by_second(&read.values)).unwrap_or_default();
         let sum = reported.iter().map(|(_, count)| u64::from(*count)).sum::<u64>();
         (sum == missed.missed).then(|| ReadCounts::of(&reported, seconds))

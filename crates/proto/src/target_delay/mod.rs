@@ -199,7 +199,7 @@ impl Depth {
 
     /// Whether the link offset includes repair time: losses exceed the target.
     pub fn has_repair(&self) -> bool {
-        self.repair.is_some_and(|repair| repair.lost > self.config.loss_target.parts())
+        self.repair.is_some_and(|repair| repair.is_needed(self.config.loss_target))
     }
 
     /// Link offset that the newest packets need.
@@ -352,12 +352,17 @@ impl Repair {
         (budget > Span::ZERO).then_some(Self { budget, lost })
     }
 
+    /// Whether the losses exceed the target.
+    fn is_needed(self, target: LossTarget) -> bool {
+        self.lost > target.parts()
+    }
+
     /// Transit plus repair time, with the target share of losses unrepaired.
     fn transit(self, transits: &Histogram, target: LossTarget) -> Option<Span> {
-        let target = target.parts();
-        if self.lost <= target {
+        if !self.is_needed(target) {
             return None;
         }
+        let target = target.parts();
         let allowed = u128::from(transits.count()) * u128::from(target) / u128::from(self.lost);
         Some(transits.exceeded_by(allowed as u64)? + self.budget)
     }
